@@ -1,0 +1,3 @@
+//! Nilometer.
+
+fn main() {}
