@@ -1,0 +1,197 @@
+//! Panes: what a stage emits. Deltas go down the cascade, panes go to the sinks.
+//!
+//! Inside, a firing carries its delta: what came since the pane before. That is all that the next
+//! stage ever reads, so no accumulated value can be counted twice. What a sink sees is the mode of
+//! the stage. Invariant PANE-1: timings of one window follow `EARLY* ON_TIME? LATE*`. Invariant
+//! PANE-2: indices of one window have no gap.
+
+use crate::time::{EventTime, Window};
+use serde::{Deserialize, Serialize};
+
+/// Number of a stage in its plan. Parents come before children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StageId(pub u16);
+
+impl StageId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// When a pane came, relative to the completion of its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timing {
+    /// Before the watermark passed the end of the window.
+    Early,
+    /// When it passed.
+    OnTime,
+    /// After it had passed, or after the on-time pane.
+    Late,
+}
+
+impl Timing {
+    /// The name in output: `early`, `on_time` or `late`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Early => "early",
+            Self::OnTime => "on_time",
+            Self::Late => "late",
+        }
+    }
+}
+
+/// Whether a pane stands or takes an earlier one back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PaneKind {
+    /// A result.
+    Insert,
+    /// Takes back the pane whose index, timing and values it repeats.
+    Retract,
+}
+
+impl PaneKind {
+    /// The name in output: `insert` or `retract`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "insert",
+            Self::Retract => "retract",
+        }
+    }
+}
+
+/// What the panes of a stage carry for sinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccumulationMode {
+    /// What came since the pane before.
+    Discarding,
+    /// The total so far.
+    Accumulating,
+    /// Minus the last total sent, then the new one, as one ordered unit.
+    Retracting,
+}
+
+impl AccumulationMode {
+    /// The name in configuration and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Discarding => "discarding",
+            Self::Accumulating => "accumulating",
+            Self::Retracting => "retracting",
+        }
+    }
+}
+
+/// What identifies a pane beside its stage and key, and when it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaneMeta {
+    /// The window.
+    pub window: Window,
+    /// Number of the pane in its window (of its parent's window for a top-K entry), from 0.
+    pub index: u32,
+    /// Early, on time or late.
+    pub timing: Timing,
+    /// Whether no pane of this window can follow.
+    pub is_last: bool,
+    /// Insert or retract.
+    pub kind: PaneKind,
+    /// Event timestamp of the pane: the last instant of the window.
+    pub event_time: EventTime,
+    /// Whether this is the `__other` entry of a top-K: the entity fields of the key are then void.
+    pub is_other: bool,
+}
+
+/// Panes of one stage for its sinks, in the order they were emitted; a retract stands directly
+/// before the insert that replaces it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaneBatch {
+    /// The stage.
+    pub stage: StageId,
+    /// Packed keys, one after the other, in the stage's key layout.
+    pub keys: Vec<u64>,
+    /// Accumulator words, one pane after the other, in the stage's aggregate layout.
+    pub values: Vec<u64>,
+    /// One entry per pane.
+    pub panes: Vec<PaneMeta>,
+}
+
+impl PaneBatch {
+    /// No panes of `stage`.
+    pub const fn new(stage: StageId) -> Self {
+        Self { stage, keys: Vec::new(), values: Vec::new(), panes: Vec::new() }
+    }
+
+    /// Appends a pane.
+    pub fn push(&mut self, key: &[u64], meta: PaneMeta, values: &[u64]) {
+        self.keys.extend_from_slice(key);
+        self.values.extend_from_slice(values);
+        self.panes.push(meta);
+    }
+
+    /// The panes as (meta, key words, value words), for keys of `key_words` and values of
+    /// `value_words` words.
+    pub fn iter(
+        &self,
+        key_words: usize,
+        value_words: usize,
+    ) -> impl Iterator<Item = (&PaneMeta, &[u64], &[u64])> {
+        self.panes.iter().enumerate().map(move |(index, meta)| {
+            let key = self.keys.get(index * key_words..(index + 1) * key_words);
+            let value = self.values.get(index * value_words..(index + 1) * value_words);
+            (meta, key.unwrap_or_default(), value.unwrap_or_default())
+        })
+    }
+}
+
+/// Deltas of one stage: the only thing that the next stage reads.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Deltas {
+    /// Packed keys, one after the other.
+    pub keys: Vec<u64>,
+    /// Accumulator words, one delta after the other.
+    pub values: Vec<u64>,
+    /// The window of each delta.
+    pub windows: Vec<Window>,
+}
+
+impl Deltas {
+    /// Appends a delta.
+    pub fn push(&mut self, key: &[u64], window: Window, values: &[u64]) {
+        self.keys.extend_from_slice(key);
+        self.values.extend_from_slice(values);
+        self.windows.push(window);
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.windows.is_empty()
+    }
+
+    /// Number of deltas.
+    pub fn len(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Removes all, keeps the room.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.values.clear();
+        self.windows.clear();
+    }
+
+    /// The deltas as (key words, window, value words).
+    pub fn iter(
+        &self,
+        key_words: usize,
+        value_words: usize,
+    ) -> impl Iterator<Item = (&[u64], Window, &[u64])> {
+        self.windows.iter().enumerate().map(move |(index, window)| {
+            let key = self.keys.get(index * key_words..(index + 1) * key_words);
+            let value = self.values.get(index * value_words..(index + 1) * value_words);
+            (key.unwrap_or_default(), *window, value.unwrap_or_default())
+        })
+    }
+}

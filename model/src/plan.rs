@@ -1,0 +1,320 @@
+//! The plan: what is to be computed, in a form that cannot be wrong.
+//!
+//! A [`Job`] is what the user wants (groupings by name); [`crate::planner::plan`] turns it into a
+//! [`Plan`]: stages in topological order, every name resolved to a slot, every projection compiled.
+//! Nothing here is decided while data flow.
+
+use crate::aggregate::{AggregateLayout, Function};
+use crate::key::{KeyLayout, KeyPacker};
+use crate::pane::{AccumulationMode, StageId};
+use crate::row::{Field, RowLayout, Slot};
+use crate::time::Span;
+use crate::window::WindowFn;
+use std::sync::Arc;
+
+/// What the user wants of one pipeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Name of the pipeline.
+    pub name: Box<str>,
+    /// Every field that a record can have, derived ones included.
+    pub fields: Vec<Field>,
+    /// The groupings wanted, in the order of the configuration.
+    pub groupings: Vec<Grouping>,
+    /// Fields to place keys by; `None` takes those that all groupings share.
+    pub shard_by: Option<Vec<Box<str>>>,
+    /// Number of key groups, at least 1.
+    pub key_groups: u16,
+    /// Fields that a row must carry beside those that stages read (filters, derived fields).
+    pub extra_fields: Vec<Box<str>>,
+    /// Records that cover an interval and are split over the windows they touch.
+    pub spread: Option<Spread>,
+    /// Whole-number field whose hash shifts windows `by_key`; `None` hashes the grouping's key.
+    pub phase_field: Option<Box<str>>,
+    /// Whether groupings may regroup the panes of others; `false` reads records for each.
+    pub cascade: bool,
+}
+
+/// Records that cover an interval of event time, both ends inclusive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spread {
+    /// Field with the first instant, ms.
+    pub first: Box<str>,
+    /// Field with the last instant, ms.
+    pub last: Box<str>,
+    /// Longest part that counts, measured back from the last instant; what lies before is cut, and
+    /// counted.
+    pub max_duration: Option<Span>,
+}
+
+/// One grouping that the user wants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grouping {
+    /// Name; the stage and its panes are called so.
+    pub name: Box<str>,
+    /// Key fields, in the order of output.
+    pub key: Vec<KeyColumn>,
+    /// Window function.
+    pub window: WindowFn,
+    /// Trigger.
+    pub trigger: Trigger,
+    /// What sinks see.
+    pub mode: AccumulationMode,
+    /// How long state is kept after completion.
+    pub allowed_lateness: Span,
+    /// Aggregates, in the order of output.
+    pub aggregates: Vec<AggregateSpec>,
+    /// Emits only the largest entries of each parent key.
+    pub top_k: Option<TopKSpec>,
+    /// Names of the sinks that its panes go to.
+    pub sinks: Vec<Box<str>>,
+}
+
+/// A key field: one field of the record, or each of several (a record then counts once for each).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Name in output.
+    pub name: Box<str>,
+    /// The fields; several make copies of the record, all columns with several run in step.
+    pub each: Vec<Box<str>>,
+}
+
+impl KeyColumn {
+    /// The field called `name`, under its own name.
+    pub fn plain(name: &str) -> Self {
+        Self { name: name.into(), each: vec![name.into()] }
+    }
+}
+
+/// An aggregate that the user wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AggregateSpec {
+    /// Name in output.
+    pub name: Box<str>,
+    /// What it computes.
+    pub function: Function,
+    /// The field; none for a count, several in step with a key column of several.
+    pub fields: Vec<Box<str>>,
+    /// Whether the value is split over the windows that the record touches.
+    pub spread: bool,
+}
+
+/// Which entries of a grouping are emitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopKSpec {
+    /// How many entries per parent key and window, at least 1.
+    pub k: usize,
+    /// Key fields that make up an entry; the others are the parent key.
+    pub entity: Vec<Box<str>>,
+    /// Aggregates whose sum ranks an entry.
+    pub rank: Vec<Box<str>>,
+    /// Key fields that must not be null for an entry to be listed.
+    pub require: Vec<Box<str>>,
+    /// Whether an `__other` entry carries what is not listed.
+    pub other: bool,
+}
+
+/// When a stage emits. The one trigger so far is the default: on time when the watermark passes
+/// the end of the window, and once for every batch of late records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Trigger {
+    /// `repeat(after_watermark)`.
+    RepeatAfterWatermark,
+}
+
+impl std::fmt::Display for Trigger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::RepeatAfterWatermark => f.write_str("repeat(after_watermark)"),
+        }
+    }
+}
+
+/// A validated pipeline.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Name of the pipeline.
+    pub name: Box<str>,
+    /// The rows that sources fill: only what the plan reads.
+    pub row: Arc<RowLayout>,
+    /// Stages, parents before children.
+    pub stages: Vec<Stage>,
+    /// Fields that place a record on a shard; empty if stages share none (one shard then works).
+    pub shard_by: Vec<Box<str>>,
+    /// Number of key groups.
+    pub key_groups: u16,
+}
+
+impl Plan {
+    /// The stage called `name`.
+    pub fn stage(&self, name: &str) -> Option<&Stage> {
+        self.stages.iter().find(|stage| &*stage.name == name)
+    }
+
+    /// How many stages read records.
+    pub fn record_reads(&self) -> usize {
+        self.stages.iter().filter(|stage| matches!(stage.input, StageInput::Records(_))).count()
+    }
+}
+
+/// What a stage is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageKind {
+    /// Reads records.
+    Window,
+    /// Regroups the panes of another stage.
+    Rollup,
+    /// Lists the largest entries of a stage.
+    TopK,
+}
+
+/// One level of grouping.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// Number, its index in the plan.
+    pub id: StageId,
+    /// Name.
+    pub name: Box<str>,
+    /// Kind.
+    pub kind: StageKind,
+    /// Key layout; for a top-K that of its entries.
+    pub key: KeyLayout,
+    /// Accumulators.
+    pub aggregates: AggregateLayout,
+    /// What it reads, compiled.
+    pub input: StageInput,
+    /// Window function.
+    pub window: WindowFn,
+    /// Trigger.
+    pub trigger: Trigger,
+    /// What sinks see.
+    pub mode: AccumulationMode,
+    /// How long state is kept after completion.
+    pub allowed_lateness: Span,
+    /// Sinks of its panes.
+    pub sinks: Vec<Box<str>>,
+    /// For a top-K: how entries are grouped and ranked.
+    pub top_k: Option<TopK>,
+    /// Whether other stages read its deltas.
+    pub has_children: bool,
+    /// `Some` if its input comes from all shards: how keys are placed among them.
+    pub exchange: Option<Exchange>,
+    /// Why it reads what it reads, for people.
+    pub reason: String,
+    /// Stages that it could not or would not regroup, and why.
+    pub rejected: Vec<Rejected>,
+}
+
+impl Stage {
+    /// Whether its panes are seen by anybody, so that their identity must be kept.
+    pub fn is_observed(&self) -> bool {
+        !self.sinks.is_empty()
+    }
+
+    /// Whether it keeps totals beside deltas.
+    pub fn keeps_total(&self) -> bool {
+        self.is_observed() && self.mode != AccumulationMode::Discarding
+    }
+}
+
+/// A stage not chosen as parent.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Rejected {
+    /// Its name.
+    pub parent: Box<str>,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a stage reads.
+#[derive(Debug, Clone)]
+pub enum StageInput {
+    /// Records.
+    Records(RecordInput),
+    /// Deltas of another stage.
+    Panes(PaneInput),
+}
+
+/// How a stage reads records.
+#[derive(Debug, Clone)]
+pub struct RecordInput {
+    /// One per copy of a record: how to make the key, and the slot of each aggregate's input.
+    pub copies: Vec<RecordCopy>,
+    /// For records that cover an interval: their slots and the longest part that counts.
+    pub spread: Option<SpreadSlots>,
+    /// Which aggregates are split over windows.
+    pub is_spread: Vec<bool>,
+    /// Slot whose value shifts windows `by_key`; `None` hashes the key.
+    pub phase: Option<Slot>,
+}
+
+/// One copy of a record in a stage.
+#[derive(Debug, Clone)]
+pub struct RecordCopy {
+    /// Makes the key.
+    pub key: KeyPacker,
+    /// The input of each aggregate; `None` counts.
+    pub inputs: Vec<Option<Slot>>,
+}
+
+/// Slots of the interval that a record covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpreadSlots {
+    /// First instant.
+    pub first: Slot,
+    /// Last instant.
+    pub last: Slot,
+    /// Longest part that counts.
+    pub max_duration: Option<Span>,
+}
+
+/// How a stage reads the deltas of its parent.
+#[derive(Debug, Clone)]
+pub struct PaneInput {
+    /// The stage below.
+    pub parent: StageId,
+    /// One per copy of a delta.
+    pub copies: Vec<PaneCopy>,
+    /// Whether windows are those of the parent; if not, they are assigned anew.
+    pub same_window: bool,
+}
+
+/// One copy of a delta in a stage.
+#[derive(Debug, Clone)]
+pub struct PaneCopy {
+    /// Makes the coarser key.
+    pub key: KeyPacker,
+    /// The parent's accumulator that feeds each of this stage's.
+    pub from: Vec<usize>,
+}
+
+/// How the input of an exchanged stage is placed: by which of its key's fields.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// Names of the fields.
+    pub fields: Vec<Box<str>>,
+    /// Their layout.
+    pub layout: KeyLayout,
+    /// Makes them from a key of the stage.
+    pub packer: KeyPacker,
+}
+
+/// How a top-K stage groups and ranks its entries.
+#[derive(Debug, Clone)]
+pub struct TopK {
+    /// Entries listed per parent key and window.
+    pub k: usize,
+    /// Layout of the parent key.
+    pub parent: KeyLayout,
+    /// Makes the parent key of an entry's key.
+    pub parent_of: KeyPacker,
+    /// Numbers of the key fields that make up an entry.
+    pub entity: Vec<usize>,
+    /// Numbers of the aggregates whose sum ranks.
+    pub rank: Vec<usize>,
+    /// Numbers of the key fields that an entry must have.
+    pub require: Vec<usize>,
+    /// Whether there is an `__other` entry.
+    pub other: bool,
+}
