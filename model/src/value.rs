@@ -265,7 +265,7 @@ impl Value {
     pub fn write_json(&self, out: &mut String) {
         use fmt::Write as _;
         // Writing to a String cannot fail.
-        let _ = match self {
+        match self {
             Self::Null => out.write_str("null"),
             Self::Bool(truth) => write!(out, "{truth}"),
             Self::Int(number) => write!(out, "{number}"),
@@ -276,7 +276,8 @@ impl Value {
             }
             Self::Object(text) => out.write_str(text),
             Self::Ip(address) => write!(out, "\"{address}\""),
-        };
+        }
+        .unwrap_or_default();
     }
 }
 
@@ -305,7 +306,7 @@ pub fn write_json_text(text: &str, out: &mut String) {
             '\t' => out.push_str("\\t"),
             control if u32::from(control) < 0x20 => {
                 // Writing to a String cannot fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(control));
+                write!(out, "\\u{:04x}", u32::from(control)).unwrap_or_default();
             }
             plain => out.push(plain),
         }
