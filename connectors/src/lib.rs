@@ -1,1 +1,11 @@
-//! Nilometer.
+//! Sources and sinks: how records come in and panes go out. No decision about a window.
+//!
+//! Read [`source`] and [`sink`] first, the two traits; then [`account`] (every record that is read
+//! has one outcome) and [`dead_letter`] (what becomes of input that makes no record).
+//!
+//! What is absent: actors, async, window semantics, configuration parsing.
+
+pub mod account;
+pub mod dead_letter;
+pub mod sink;
+pub mod source;

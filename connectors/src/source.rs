@@ -1,0 +1,144 @@
+//! The contract of sources: where records come from.
+//!
+//! A source is one reader and fills one partition. It decodes straight into rows of the plan's
+//! layout. Whatever it cannot decode it rejects by [`Polled::reject`], so that nothing that was
+//! read is lost without a count.
+
+use crate::account::{Reason, SourceAccount};
+use crate::dead_letter::{DeadLetter, Place};
+use nilometer_model::row::{RowBatch, RowLayout};
+use std::io;
+use std::sync::Arc;
+
+/// A reader of records.
+///
+/// One caller, which calls [`Source::poll`] with the same [`Polled`] until it returns
+/// [`State::End`] or an error, and not after that. The caller takes batch, letters and notices out
+/// of the [`Polled`] between two calls as it likes; what it leaves there is added to.
+pub trait Source: Send {
+    /// Appends about `records_max` records to `out.batch` (more where one datagram holds more),
+    /// counts each in `out.account.read`, and rejects what is not a record. Waits at most about
+    /// 50 ms for input; may return early with nothing.
+    ///
+    /// # Errors
+    /// The input cannot be read at all, by fault of the operating system or of the operator. What
+    /// the call had appended before stays valid. Content that makes no sense is never an error.
+    fn poll(&mut self, records_max: usize, out: &mut Polled) -> Result<State, SourceError>;
+
+    /// How far a bounded input has been read; `None` where the end is not known.
+    fn progress(&self) -> Option<Progress>;
+}
+
+/// What a source can say after a poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// More can be read at once.
+    More,
+    /// Everything that has come has been read; more may come.
+    Pending,
+    /// The input has ended.
+    End,
+}
+
+/// How much of a bounded input has been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Units read so far: bytes as stored (compressed ones), or records of a generator.
+    pub done: u64,
+    /// Units in all, as far as known when the source was opened.
+    pub total: u64,
+}
+
+/// Where a source puts what it read. The caller keeps one per source, for the life of the source.
+#[derive(Debug)]
+pub struct Polled {
+    /// Records, in arrival order.
+    pub batch: RowBatch,
+    /// Rejected input, for the dead-letter file; empty if [`Polled::new`] was told that none is
+    /// kept.
+    pub letters: Vec<DeadLetter>,
+    /// News for the operator, one sentence each: an input that ends early, a file left out.
+    pub notices: Vec<String>,
+    /// Counts since the source was opened.
+    pub account: SourceAccount,
+    keeps_letters: bool,
+}
+
+impl Polled {
+    /// Nothing yet, for rows of `layout`; `keeps_letters` says whether there is a dead-letter file.
+    pub fn new(layout: Arc<RowLayout>, keeps_letters: bool) -> Self {
+        Self {
+            batch: RowBatch::new(layout),
+            letters: Vec::new(),
+            notices: Vec::new(),
+            account: SourceAccount::default(),
+            keeps_letters,
+        }
+    }
+
+    /// Gives a record that was read (and is counted as such by the source) its outcome: it is no
+    /// record of this pipeline, for `reason`. It is dead-lettered where letters are kept, else
+    /// malformed. `detail` completes the sentence "rejected: ...", `raw` is the input, of which
+    /// [`DeadLetter::RAW_BYTES_MAX`] bytes are kept.
+    pub fn reject(&mut self, origin: &Arc<str>, place: Place, reject: Reject<'_>) {
+        if self.keeps_letters {
+            self.account.dead_lettered.add(reject.reason.name(), 1);
+            self.letters.push(DeadLetter::new(origin, place, reject));
+        } else {
+            self.account.malformed.add(reject.reason.name(), 1);
+        }
+    }
+
+    /// Bytes that the letters hold: a source ends its poll early when they exceed
+    /// [`Polled::LETTER_BYTES_MAX`].
+    pub fn letter_bytes(&self) -> usize {
+        self.letters.iter().map(DeadLetter::bytes).sum()
+    }
+
+    /// Most bytes of letters that a poll should leave.
+    pub const LETTER_BYTES_MAX: usize = 1 << 20;
+}
+
+/// Why input is rejected, and the input.
+#[derive(Debug, Clone, Copy)]
+pub struct Reject<'a> {
+    /// The reason, by which it is counted.
+    pub reason: Reason,
+    /// Particulars for a person: field, value, position. May be empty.
+    pub detail: &'a str,
+    /// The input as it was read.
+    pub raw: &'a [u8],
+}
+
+/// The input cannot be read: the process ends with exit code 3.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// A file cannot be opened or read.
+    #[error("cannot read `{path}`: {source}; check that it exists and that you may read it")]
+    File {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A socket cannot be bound or read.
+    #[error(
+        "cannot listen on {address}: {source}; check that the address is of this machine and that the port is free"
+    )]
+    Socket {
+        /// Address as the user wrote it.
+        address: Box<str>,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A file is not of the format that the configuration gives it.
+    #[error("`{path}` is not {expected}: {detail}; check `format` of the source")]
+    Format {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// The format, with its article: "a CSV file with a header line".
+        expected: &'static str,
+        /// What was found instead.
+        detail: Box<str>,
+    },
+}
