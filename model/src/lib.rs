@@ -10,6 +10,7 @@ pub mod flow;
 pub mod key;
 pub mod pane;
 pub mod plan;
+pub mod planner;
 pub mod row;
 pub mod symbol;
 pub mod time;

@@ -29,8 +29,8 @@ pub struct Job {
     pub extra_fields: Vec<Box<str>>,
     /// Records that cover an interval and are split over the windows they touch.
     pub spread: Option<Spread>,
-    /// Whole-number field whose hash shifts windows `by_key`; `None` hashes the grouping's key.
-    pub phase_field: Option<Box<str>>,
+    /// What shifts windows `by_key`; `None` hashes each grouping's whole key.
+    pub phase: Option<PhaseBy>,
     /// Whether groupings may regroup the panes of others; `false` reads records for each.
     pub cascade: bool,
 }
@@ -45,6 +45,15 @@ pub struct Spread {
     /// Longest part that counts, measured back from the last instant; what lies before is cut, and
     /// counted.
     pub max_duration: Option<Span>,
+}
+
+/// What shifts windows `by_key`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PhaseBy {
+    /// Whole-number field (32 bits count) that is hashed.
+    pub field: Box<str>,
+    /// Key column that decides the field: a rollup must keep it.
+    pub column: Box<str>,
 }
 
 /// One grouping that the user wants.

@@ -1,0 +1,347 @@
+//! From the planner's decision to stages: names become slots, projections are compiled, a top-K
+//! grows its stage of full sums, and every stage learns whether its input is exchanged.
+
+use super::derive::{Node, aggregate_sources, column_sources};
+use super::{PlanError, copies, find};
+use crate::aggregate::{AggregateLayout, Function};
+use crate::key::{KeyLayout, KeyPacker};
+use crate::pane::StageId;
+use crate::plan::{
+    Exchange, Grouping, Job, PaneCopy, PaneInput, Plan, RecordCopy, RecordInput, SpreadSlots,
+    Stage, StageInput, StageKind, TopK, TopKSpec,
+};
+use crate::row::{Field, RowLayout, Slot};
+use crate::value::Type;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Suffix of the stage that keeps the full sums below a top-K.
+pub(super) const ALL: &str = "/all";
+
+pub(super) fn compile(job: &Job, nodes: &[Node]) -> Result<Plan, PlanError> {
+    let shard_by = shard_by(job, nodes)?;
+    let row = row_layout(job, nodes, &shard_by)?;
+    let mut compiler = Compiler {
+        job,
+        row: Arc::new(row),
+        stages: Vec::new(),
+        sums: vec![StageId(0); job.groupings.len()],
+        routes: Vec::new(),
+    };
+    for node in nodes {
+        compiler.add(node, &shard_by);
+    }
+    let parents: Vec<_> = compiler.stages.iter().filter_map(|stage| parent(&stage.input)).collect();
+    for parent in parents {
+        if let Some(stage) = compiler.stages.get_mut(parent.index()) {
+            stage.has_children = true;
+        }
+    }
+    Ok(Plan {
+        name: job.name.clone(),
+        row: compiler.row,
+        stages: compiler.stages,
+        shard_by,
+        key_groups: job.key_groups.max(1),
+    })
+}
+
+fn parent(input: &StageInput) -> Option<StageId> {
+    match input {
+        StageInput::Records(_) => None,
+        StageInput::Panes(panes) => Some(panes.parent),
+    }
+}
+
+/// Fields that hold still over all copies of a record, in key order.
+fn plain_fields(grouping: &Grouping) -> Vec<Box<str>> {
+    let columns = grouping.key.iter();
+    columns
+        .filter_map(|column| match column.each.as_slice() {
+            [only] if *only == column.name => Some(only.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The parent key of a top-K, the whole key of other groupings: what places its last stage.
+fn placing_fields(grouping: &Grouping) -> Vec<Box<str>> {
+    let mut fields = plain_fields(grouping);
+    if let Some(top_k) = &grouping.top_k {
+        fields.retain(|field| !top_k.entity.contains(field));
+    }
+    fields
+}
+
+/// Decides what places records on shards: what the user says, else the fields that all groupings
+/// share, else those that the record-reading ones share.
+fn shard_by(job: &Job, nodes: &[Node]) -> Result<Vec<Box<str>>, PlanError> {
+    let reads_records =
+        |index: usize| nodes.iter().any(|node| node.grouping == index && node.parent.is_none());
+    let shared = |of: &mut dyn Iterator<Item = Vec<Box<str>>>| {
+        let first = of.next().unwrap_or_default();
+        of.fold(first, |kept, fields| kept.into_iter().filter(|f| fields.contains(f)).collect())
+    };
+    let mut roots = job
+        .groupings
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| reads_records(*index))
+        .map(|(_, grouping)| plain_fields(grouping));
+    let by_roots = shared(&mut roots);
+    if let Some(wanted) = &job.shard_by {
+        if let Some(field) = wanted.iter().find(|field| !by_roots.contains(field)) {
+            return Err(PlanError::NotSharded { field: field.clone() });
+        }
+        return Ok(wanted.clone());
+    }
+    let by_all: Vec<_> = shared(&mut job.groupings.iter().map(placing_fields));
+    let by_all: Vec<_> = by_all.into_iter().filter(|field| by_roots.contains(field)).collect();
+    Ok(if by_all.is_empty() { by_roots } else { by_all })
+}
+
+/// Every field that a record-reading stage, the placing, or the caller reads.
+fn row_layout(job: &Job, nodes: &[Node], shard_by: &[Box<str>]) -> Result<RowLayout, PlanError> {
+    let mut read: BTreeSet<&str> = BTreeSet::new();
+    for node in nodes.iter().filter(|node| node.parent.is_none()) {
+        let Some(grouping) = job.groupings.get(node.grouping) else { continue };
+        read.extend(grouping.key.iter().flat_map(|column| &column.each).map(|name| &**name));
+        let aggregates = grouping.aggregates.iter();
+        read.extend(aggregates.flat_map(|aggregate| &aggregate.fields).map(|name| &**name));
+        if grouping.window.is_by_key() {
+            read.extend(job.phase.as_ref().map(|phase| &*phase.field));
+        }
+    }
+    read.extend(job.extra_fields.iter().chain(shard_by).map(|name| &**name));
+    if let Some(spread) = &job.spread {
+        read.extend([&*spread.first, &*spread.last]);
+    }
+    let fields: Vec<_> =
+        job.fields.iter().filter(|field| read.contains(&*field.name)).cloned().collect();
+    if fields.len() > RowLayout::FIELDS_MAX {
+        return Err(PlanError::TooManyFields { fields: fields.len(), max: RowLayout::FIELDS_MAX });
+    }
+    Ok(RowLayout::new(fields))
+}
+
+struct Compiler<'a> {
+    job: &'a Job,
+    row: Arc<RowLayout>,
+    stages: Vec<Stage>,
+    /// By grouping: the stage of its full sums.
+    sums: Vec<StageId>,
+    /// By stage: the fields that place its keys.
+    routes: Vec<Vec<Box<str>>>,
+}
+
+impl Compiler<'_> {
+    fn add(&mut self, node: &Node, shard_by: &[Box<str>]) {
+        let Some(grouping) = self.job.groupings.get(node.grouping) else { return };
+        let key = KeyLayout::new(grouping.key.iter().map(|column| Field {
+            name: column.name.clone(),
+            ty: self.type_of(column.each.first()),
+        }));
+        let aggregates = AggregateLayout::new(grouping.aggregates.iter().map(|aggregate| {
+            let ty = match aggregate.function {
+                Function::Count => Type::U64,
+                Function::Sum
+                | Function::Min
+                | Function::Max
+                | Function::Mean
+                | Function::First
+                | Function::Last => self.type_of(aggregate.fields.first()),
+            };
+            (aggregate.name.clone(), aggregate.function, ty)
+        }));
+        let input = match node.parent {
+            None => StageInput::Records(self.record_input(grouping, &key)),
+            Some(parent) => StageInput::Panes(self.pane_input(grouping, parent, &key)),
+        };
+        let parent_route = match &input {
+            StageInput::Records(_) => shard_by.to_vec(),
+            StageInput::Panes(panes) => self.route(panes.parent),
+        };
+        let is_list = grouping.top_k.is_some();
+        let id = StageId(self.stages.len() as u16);
+        let stage = Stage {
+            id,
+            name: if is_list {
+                [&grouping.name, ALL].concat().into()
+            } else {
+                grouping.name.clone()
+            },
+            kind: if node.parent.is_none() { StageKind::Window } else { StageKind::Rollup },
+            key: key.clone(),
+            aggregates: aggregates.clone(),
+            input,
+            window: grouping.window,
+            trigger: grouping.trigger,
+            mode: grouping.mode,
+            allowed_lateness: grouping.allowed_lateness,
+            sinks: if is_list { Vec::new() } else { grouping.sinks.clone() },
+            top_k: None,
+            has_children: false,
+            exchange: None,
+            reason: node.reason.clone(),
+            rejected: node.rejected.clone(),
+        };
+        if let Some(sums) = self.sums.get_mut(node.grouping) {
+            *sums = id;
+        }
+        let fallback = placing_fields(grouping);
+        self.push(stage, parent_route, &fallback);
+        if let Some(top_k) = &grouping.top_k {
+            self.add_top_k(grouping, top_k, id);
+        }
+    }
+
+    fn add_top_k(&mut self, grouping: &Grouping, spec: &TopKSpec, sums: StageId) {
+        let Some(below) = self.stages.get(sums.index()) else { return };
+        let number = |name: &Box<str>| below.key.field(name);
+        let parents: Vec<_> = (0..below.key.fields().len())
+            .filter(|field| {
+                below.key.fields().get(*field).is_some_and(|f| !spec.entity.contains(&f.name))
+            })
+            .collect();
+        let parent = KeyLayout::new(
+            parents.iter().filter_map(|field| below.key.fields().get(*field).cloned()),
+        );
+        let same_key: Vec<_> = (0..below.key.fields().len()).collect();
+        let stage = Stage {
+            id: StageId(self.stages.len() as u16),
+            name: grouping.name.clone(),
+            kind: StageKind::TopK,
+            input: StageInput::Panes(PaneInput {
+                parent: sums,
+                copies: vec![PaneCopy {
+                    key: KeyPacker::from_key(&below.key, &below.key, &same_key),
+                    from: (0..below.aggregates.accumulators().len()).collect(),
+                }],
+                same_window: true,
+            }),
+            sinks: grouping.sinks.clone(),
+            top_k: Some(TopK {
+                k: spec.k,
+                parent_of: KeyPacker::from_key(&parent, &below.key, &parents),
+                parent,
+                entity: spec.entity.iter().filter_map(number).collect(),
+                rank: spec.rank.iter().filter_map(|name| below.aggregates.find(name)).collect(),
+                require: spec.require.iter().filter_map(number).collect(),
+                other: spec.other,
+            }),
+            has_children: false,
+            exchange: None,
+            reason: format!("lists the {} largest of {} per parent key", spec.k, below.name),
+            rejected: Vec::new(),
+            ..below.clone()
+        };
+        let route = self.route(sums);
+        self.push(stage, route, &placing_fields(grouping));
+    }
+
+    /// Adds a stage. It is local if its placing fields contain the parent's route: all deltas of
+    /// one key then come from one shard. Else its input is exchanged by `fallback`.
+    fn push(&mut self, mut stage: Stage, parent_route: Vec<Box<str>>, fallback: &[Box<str>]) {
+        let is_record_stage = matches!(stage.input, StageInput::Records(_));
+        let placing = match stage.top_k {
+            Some(_) => fallback.to_vec(),
+            None => stage.key.fields().iter().map(|field| field.name.clone()).collect::<Vec<_>>(),
+        };
+        let is_local = parent_route.iter().all(|field| placing.contains(field));
+        if is_record_stage || is_local && !parent_route.is_empty() {
+            self.routes.push(parent_route);
+        } else {
+            let fields: Vec<Box<str>> = fallback.to_vec();
+            let numbers: Vec<_> =
+                fields.iter().filter_map(|field| stage.key.field(field)).collect();
+            let layout = KeyLayout::new(
+                numbers.iter().filter_map(|number| stage.key.fields().get(*number).cloned()),
+            );
+            let packer = KeyPacker::from_key(&layout, &stage.key, &numbers);
+            // Without a field to place by, the route is empty and one shard owns every key: it is
+            // local when the parent's is, too.
+            let is_same_shard = parent_route.is_empty() && fields.is_empty();
+            stage.exchange =
+                (!is_same_shard).then(|| Exchange { fields: fields.clone(), layout, packer });
+            self.routes.push(fields);
+        }
+        self.stages.push(stage);
+    }
+
+    fn route(&self, stage: StageId) -> Vec<Box<str>> {
+        self.routes.get(stage.index()).cloned().unwrap_or_default()
+    }
+
+    fn type_of(&self, field: Option<&Box<str>>) -> Type {
+        field.and_then(|name| find(self.job, name)).map_or(Type::U64, |field| field.ty)
+    }
+
+    fn slot(&self, field: &str) -> Option<Slot> {
+        self.row.slot(field)
+    }
+
+    fn record_input(&self, grouping: &Grouping, key: &KeyLayout) -> RecordInput {
+        let nth = |fields: &[Box<str>], copy: usize| {
+            let name = fields.get(copy).or_else(|| fields.first())?;
+            self.slot(name)
+        };
+        let copies = (0..copies(grouping)).map(|copy| {
+            let slots: Vec<_> =
+                grouping.key.iter().filter_map(|column| nth(&column.each, copy)).collect();
+            RecordCopy {
+                key: KeyPacker::from_row(key, &slots),
+                inputs: grouping
+                    .aggregates
+                    .iter()
+                    .map(|aggregate| nth(&aggregate.fields, copy))
+                    .collect(),
+            }
+        });
+        let spread = self.job.spread.as_ref().and_then(|spread| {
+            Some(SpreadSlots {
+                first: self.slot(&spread.first)?,
+                last: self.slot(&spread.last)?,
+                max_duration: spread.max_duration,
+            })
+        });
+        let phase = self.job.phase.as_ref().and_then(|phase| self.slot(&phase.field));
+        RecordInput {
+            copies: copies.collect(),
+            spread,
+            is_spread: grouping.aggregates.iter().map(|aggregate| aggregate.spread).collect(),
+            phase: phase.filter(|_| grouping.window.is_by_key()),
+        }
+    }
+
+    fn pane_input(&self, grouping: &Grouping, parent: usize, key: &KeyLayout) -> PaneInput {
+        let id = self.sums.get(parent).copied().unwrap_or(StageId(0));
+        let (Some(below), Some(stage)) =
+            (self.job.groupings.get(parent), self.stages.get(id.index()))
+        else {
+            return PaneInput { parent: id, copies: Vec::new(), same_window: true };
+        };
+        let columns: Vec<_> =
+            grouping.key.iter().filter_map(|column| column_sources(column, below)).collect();
+        let aggregates: Vec<_> = grouping
+            .aggregates
+            .iter()
+            .filter_map(|aggregate| aggregate_sources(aggregate, below))
+            .collect();
+        let count = columns.iter().chain(&aggregates).map(Vec::len).max().unwrap_or(1);
+        let nth = |sources: &Vec<usize>, copy: usize| {
+            sources.get(copy).or_else(|| sources.first()).copied()
+        };
+        let copies = (0..count).map(|copy| {
+            let fields: Vec<_> = columns.iter().filter_map(|sources| nth(sources, copy)).collect();
+            PaneCopy {
+                key: KeyPacker::from_key(key, &stage.key, &fields),
+                from: aggregates.iter().filter_map(|sources| nth(sources, copy)).collect(),
+            }
+        });
+        PaneInput {
+            parent: id,
+            copies: copies.collect(),
+            same_window: below.window == grouping.window,
+        }
+    }
+}

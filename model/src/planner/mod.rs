@@ -1,0 +1,335 @@
+//! The cascade planner: from the groupings wanted to stages that read records as seldom as can be.
+//!
+//! A grouping may regroup the panes of another one when its key can be made of the other's key,
+//! the other's windows nest in its own, and its aggregates can be merged from the other's; it then
+//! reads a stream of panes, at most one per key and firing, in place of all records. Of several
+//! parents the one with the smallest key wins, then the coarsest window. A top-K is a stage behind
+//! the full sums of its grouping: totals never pass through a top-K.
+//!
+//! Decisions are in `derive`, compilation to slots in `compile`.
+
+mod compile;
+mod derive;
+
+use crate::plan::{Grouping, Job, Plan};
+use crate::window::WindowFn;
+
+/// A mistake in what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// There is nothing to compute.
+    #[error("no grouping is given: add at least one [[group]]")]
+    NoGroupings,
+    /// Two groupings have one name.
+    #[error("grouping `{grouping}` is given twice: names of groupings are unique")]
+    DuplicateGrouping {
+        /// The name.
+        grouping: Box<str>,
+    },
+    /// A name in a grouping is no field.
+    #[error(
+        "grouping `{grouping}`: `{field}` is not a field of the records{}",
+        suggest(suggestion)
+    )]
+    UnknownField {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The name that is not known.
+        field: Box<str>,
+        /// The nearest field name, if one is near.
+        suggestion: Option<Box<str>>,
+    },
+    /// A name in a grouping is neither a key column nor an aggregate of it.
+    #[error("grouping `{grouping}`: `{name}` is not {what} of it{}", suggest(suggestion))]
+    UnknownName {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The name.
+        name: Box<str>,
+        /// What it should be: "a key column" or "an aggregate".
+        what: &'static str,
+        /// The nearest name, if one is near.
+        suggestion: Option<Box<str>>,
+    },
+    /// A column or aggregate name appears twice in a grouping.
+    #[error("grouping `{grouping}`: `{name}` appears twice")]
+    DuplicateName {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The name.
+        name: Box<str>,
+    },
+    /// An aggregate does not take values of its field's type.
+    #[error(
+        "grouping `{grouping}`: aggregate `{aggregate}` cannot take the {function} of a field of type {ty}"
+    )]
+    WrongType {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The aggregate.
+        aggregate: Box<str>,
+        /// The function.
+        function: &'static str,
+        /// The type of the field.
+        ty: &'static str,
+    },
+    /// Fields that stand for each other have different types or numbers.
+    #[error(
+        "grouping `{grouping}`: `{name}` lists {found} fields where {expected} of one type are needed"
+    )]
+    UnevenCopies {
+        /// The grouping.
+        grouping: Box<str>,
+        /// Column or aggregate.
+        name: Box<str>,
+        /// How many fields it lists.
+        found: usize,
+        /// How many there must be.
+        expected: usize,
+    },
+    /// A whole-number setting is out of range.
+    #[error("grouping `{grouping}`: {what} must be at least 1")]
+    TooSmall {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The setting.
+        what: &'static str,
+    },
+    /// A function cannot be used in that place.
+    #[error("grouping `{grouping}`: rank `{aggregate}` must be a count or a sum of numbers")]
+    NotRankable {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The aggregate.
+        aggregate: Box<str>,
+    },
+    /// Records that cover an interval need whole-number bounds.
+    #[error("`{field}` must be a whole-number field: it bounds the interval that a record covers")]
+    NotAnInstant {
+        /// The field.
+        field: Box<str>,
+    },
+    /// `shard_by` names something that is no field.
+    #[error("shard_by: `{field}` is not a field that every record-reading grouping has in its key")]
+    NotSharded {
+        /// The field.
+        field: Box<str>,
+    },
+    /// More fields than a row can have.
+    #[error("the plan reads {fields} fields; a row has at most {max}")]
+    TooManyFields {
+        /// How many are read.
+        fields: usize,
+        /// How many there may be.
+        max: usize,
+    },
+}
+
+fn suggest(suggestion: &Option<Box<str>>) -> String {
+    suggestion.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}
+
+/// The name among `names` that is nearest to `name`, if one is near enough to be a slip.
+pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<Box<str>> {
+    let scored = names.into_iter().map(|known| (strsim::damerau_levenshtein(name, known), known));
+    let (distance, known) = scored.min_by_key(|(distance, _)| *distance)?;
+    (distance <= known.len().div_ceil(3)).then(|| known.into())
+}
+
+/// Plans `job`.
+///
+/// # Errors
+/// Everything that is wrong with the job, at once.
+pub fn plan(job: &Job) -> Result<Plan, Vec<PlanError>> {
+    let mut errors = check(job);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let nodes = derive::derive(job);
+    compile::compile(job, &nodes).map_err(|error| {
+        errors.push(error);
+        errors
+    })
+}
+
+/// Everything that is wrong with a job.
+fn check(job: &Job) -> Vec<PlanError> {
+    let mut errors = Vec::new();
+    if job.groupings.is_empty() {
+        errors.push(PlanError::NoGroupings);
+    }
+    for (index, grouping) in job.groupings.iter().enumerate() {
+        if job.groupings.iter().take(index).any(|other| other.name == grouping.name) {
+            errors.push(PlanError::DuplicateGrouping { grouping: grouping.name.clone() });
+        }
+        check_columns(job, grouping, &mut errors);
+        check_aggregates(job, grouping, &mut errors);
+        check_top_k(job, grouping, &mut errors);
+        if let WindowFn::Fixed { size, .. } = grouping.window
+            && size.as_millis() < 1
+        {
+            errors.push(PlanError::TooSmall { grouping: grouping.name.clone(), what: "window" });
+        }
+    }
+    if let Some(spread) = &job.spread {
+        for field in [&spread.first, &spread.last] {
+            let is_instant = find(job, field).is_some_and(|field| field.ty.is_integer());
+            if !is_instant {
+                errors.push(PlanError::NotAnInstant { field: field.clone() });
+            }
+        }
+    }
+    errors
+}
+
+fn find<'a>(job: &'a Job, name: &str) -> Option<&'a crate::row::Field> {
+    job.fields.iter().find(|field| &*field.name == name)
+}
+
+fn check_fields(job: &Job, grouping: &Grouping, names: &[Box<str>], errors: &mut Vec<PlanError>) {
+    for name in names {
+        if find(job, name).is_none() {
+            let known = job.fields.iter().map(|field| &*field.name);
+            errors.push(PlanError::UnknownField {
+                grouping: grouping.name.clone(),
+                field: name.clone(),
+                suggestion: nearest(name, known),
+            });
+        }
+    }
+}
+
+/// How many copies of a record a grouping makes: the length of its longest column.
+fn copies(grouping: &Grouping) -> usize {
+    let columns = grouping.key.iter().map(|column| column.each.len());
+    let aggregates = grouping.aggregates.iter().map(|aggregate| aggregate.fields.len());
+    columns.chain(aggregates).max().unwrap_or(1).max(1)
+}
+
+fn check_columns(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
+    let copies = copies(grouping);
+    for (index, column) in grouping.key.iter().enumerate() {
+        if grouping.key.iter().take(index).any(|other| other.name == column.name) {
+            errors.push(PlanError::DuplicateName {
+                grouping: grouping.name.clone(),
+                name: column.name.clone(),
+            });
+        }
+        check_fields(job, grouping, &column.each, errors);
+        check_even(job, grouping, (&column.name, &column.each), errors);
+        if column.each.is_empty() {
+            errors.push(PlanError::UnevenCopies {
+                grouping: grouping.name.clone(),
+                name: column.name.clone(),
+                found: 0,
+                expected: copies,
+            });
+        }
+    }
+}
+
+/// Fields listed together must be one, or one for each copy, all of one type.
+fn check_even(
+    job: &Job,
+    grouping: &Grouping,
+    (name, fields): (&str, &[Box<str>]),
+    errors: &mut Vec<PlanError>,
+) {
+    let expected = copies(grouping);
+    let mut types = fields.iter().filter_map(|field| find(job, field)).map(|field| field.ty);
+    let first = types.next();
+    let is_mixed = types.any(|ty| Some(ty) != first);
+    if is_mixed || fields.len() > 1 && fields.len() != expected {
+        errors.push(PlanError::UnevenCopies {
+            grouping: grouping.name.clone(),
+            name: name.into(),
+            found: fields.len(),
+            expected,
+        });
+    }
+}
+
+fn check_aggregates(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
+    for (index, aggregate) in grouping.aggregates.iter().enumerate() {
+        let in_key = grouping.key.iter().any(|column| column.name == aggregate.name);
+        let before = grouping.aggregates.iter().take(index);
+        if in_key || before.into_iter().any(|other| other.name == aggregate.name) {
+            errors.push(PlanError::DuplicateName {
+                grouping: grouping.name.clone(),
+                name: aggregate.name.clone(),
+            });
+        }
+        check_fields(job, grouping, &aggregate.fields, errors);
+        check_even(job, grouping, (&aggregate.name, &aggregate.fields), errors);
+        let needs_field = aggregate.function != crate::aggregate::Function::Count;
+        if needs_field && aggregate.fields.is_empty() {
+            errors.push(PlanError::UnevenCopies {
+                grouping: grouping.name.clone(),
+                name: aggregate.name.clone(),
+                found: 0,
+                expected: copies(grouping),
+            });
+        }
+        let wrong = aggregate
+            .fields
+            .iter()
+            .filter_map(|field| find(job, field))
+            .find(|field| !aggregate.function.accepts(field.ty));
+        if let Some(field) = wrong {
+            errors.push(PlanError::WrongType {
+                grouping: grouping.name.clone(),
+                aggregate: aggregate.name.clone(),
+                function: aggregate.function.name(),
+                ty: field.ty.name(),
+            });
+        }
+    }
+}
+
+fn check_top_k(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
+    use crate::aggregate::Function;
+    let Some(top_k) = &grouping.top_k else { return };
+    if top_k.k == 0 {
+        errors.push(PlanError::TooSmall { grouping: grouping.name.clone(), what: "top_k.k" });
+    }
+    for (names, what) in [(&top_k.entity, "top_k.entity"), (&top_k.rank, "top_k.rank")] {
+        if names.is_empty() {
+            errors.push(PlanError::TooSmall { grouping: grouping.name.clone(), what });
+        }
+    }
+    for name in top_k.entity.iter().chain(&top_k.require) {
+        if !grouping.key.iter().any(|column| column.name == *name) {
+            errors.push(PlanError::UnknownName {
+                grouping: grouping.name.clone(),
+                name: name.clone(),
+                what: "a key column",
+                suggestion: nearest(name, grouping.key.iter().map(|column| &*column.name)),
+            });
+        }
+    }
+    for name in &top_k.rank {
+        let aggregate = grouping.aggregates.iter().find(|aggregate| aggregate.name == *name);
+        let Some(aggregate) = aggregate else {
+            let known = grouping.aggregates.iter().map(|aggregate| &*aggregate.name);
+            errors.push(PlanError::UnknownName {
+                grouping: grouping.name.clone(),
+                name: name.clone(),
+                what: "an aggregate",
+                suggestion: nearest(name, known),
+            });
+            continue;
+        };
+        let is_integer_sum = aggregate.function == Function::Sum
+            && aggregate
+                .fields
+                .iter()
+                .filter_map(|field| find(job, field))
+                .all(|field| field.ty.is_integer());
+        if aggregate.function != Function::Count && !is_integer_sum {
+            errors.push(PlanError::NotRankable {
+                grouping: grouping.name.clone(),
+                aggregate: name.clone(),
+            });
+        }
+    }
+}
