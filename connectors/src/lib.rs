@@ -7,5 +7,6 @@
 
 pub mod account;
 pub mod dead_letter;
+pub mod input;
 pub mod sink;
 pub mod source;
