@@ -4,6 +4,7 @@
 //! what it rejects; whoever hands its batches on counts `filtered` and `accepted`. Marks and
 //! datagrams are counted beside, they are no outcomes.
 
+use nilometer_model::flow::MalformedFlow;
 use serde::Serialize;
 
 /// Counters by name, few of them: a linear search beats a map, and nothing allocates per count.
@@ -54,7 +55,7 @@ impl Serialize for Counts {
 }
 
 /// Why input is no record of the pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reason {
     /// Bytes that are not UTF-8.
     NotUtf8,
@@ -64,16 +65,18 @@ pub enum Reason {
     TooLong,
     /// The input ends within the record.
     CutShort,
-    /// A field or column that must be there is not.
-    MissingField,
+    /// A row of a CSV file with more or fewer columns than its header.
+    WrongColumns,
+    /// A column that the pipeline reads is not in the header.
+    MissingColumn,
     /// A value of another type than its field, or text that is no such value.
     WrongType,
     /// A number that its field cannot hold.
     OutOfRange,
     /// No event time.
     MissingTime,
-    /// A flow without an exporter.
-    MissingExporter,
+    /// A flow that cannot be normalised.
+    Flow(MalformedFlow),
     /// The table of texts is full (`max_texts`).
     TooManyTexts,
     /// A filter or derived field could not be computed.
@@ -88,11 +91,12 @@ impl Reason {
             Self::NotJson => "not_json",
             Self::TooLong => "too_long",
             Self::CutShort => "cut_short",
-            Self::MissingField => "missing_field",
+            Self::WrongColumns => "wrong_columns",
+            Self::MissingColumn => "missing_column",
             Self::WrongType => "wrong_type",
             Self::OutOfRange => "out_of_range",
             Self::MissingTime => "missing_time",
-            Self::MissingExporter => "missing_exporter",
+            Self::Flow(malformed) => malformed.reason(),
             Self::TooManyTexts => "too_many_texts",
             Self::Expression => "expression",
         }

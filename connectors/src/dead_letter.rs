@@ -4,8 +4,9 @@
 //! of a raw input that is longer than [`DeadLetter::RAW_BYTES_MAX`] only the beginning is kept,
 //! and its full length is told.
 
+use crate::account::Reason;
 use crate::sink::SinkError;
-use crate::source::Reject;
+use crate::source::Found;
 use nilometer_model::value::write_json_text;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -41,23 +42,23 @@ pub struct DeadLetter {
     reason: &'static str,
     detail: Box<str>,
     raw: Box<[u8]>,
-    raw_bytes: usize,
+    bytes: u64,
 }
 
 impl DeadLetter {
     /// Most bytes of the raw input that a letter keeps.
     pub const RAW_BYTES_MAX: usize = 1 << 16;
 
-    /// A letter about the input at `place` of `origin` (a path, an address).
-    pub fn new(origin: &Arc<str>, place: Place, reject: Reject<'_>) -> Self {
-        let kept = reject.raw.get(..Self::RAW_BYTES_MAX).unwrap_or(reject.raw);
+    /// A letter about the input `found`, rejected for `reason`; `detail` may be empty.
+    pub fn new(found: Found<'_>, reason: Reason, detail: &str) -> Self {
+        let kept = found.raw.get(..Self::RAW_BYTES_MAX).unwrap_or(found.raw);
         Self {
-            origin: origin.clone(),
-            place,
-            reason: reject.reason.name(),
-            detail: reject.detail.into(),
+            origin: found.origin.clone(),
+            place: found.place,
+            reason: reason.name(),
+            detail: detail.into(),
             raw: kept.into(),
-            raw_bytes: reject.raw.len(),
+            bytes: found.bytes,
         }
     }
 
@@ -73,7 +74,7 @@ impl DeadLetter {
         write_json_text(&self.origin, out);
         out.push_str(&format!(",\"{unit}\":{number},\"reason\":\"{}\",\"detail\":", self.reason));
         write_json_text(&self.detail, out);
-        out.push_str(&format!(",\"bytes\":{},", self.raw_bytes));
+        out.push_str(&format!(",\"bytes\":{},", self.bytes));
         match self.text() {
             Some(text) => {
                 out.push_str("\"raw\":");
@@ -94,7 +95,7 @@ impl DeadLetter {
     fn text(&self) -> Option<&str> {
         match std::str::from_utf8(&self.raw) {
             Ok(text) => Some(text),
-            Err(error) if error.error_len().is_none() && self.raw.len() < self.raw_bytes => {
+            Err(error) if error.error_len().is_none() && (self.raw.len() as u64) < self.bytes => {
                 std::str::from_utf8(self.raw.get(..error.valid_up_to())?).ok()
             }
             Err(_) => None,
@@ -150,10 +151,9 @@ impl DeadLetterFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::Reason;
 
     fn letter(reason: Reason, detail: &str, raw: &[u8]) -> DeadLetter {
-        DeadLetter::new(&"a.ndjson".into(), Place::Line(7), Reject { reason, detail, raw })
+        DeadLetter::new(Found::new(&"a.ndjson".into(), Place::Line(7), raw), reason, detail)
     }
 
     #[test]

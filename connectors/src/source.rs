@@ -78,14 +78,13 @@ impl Polled {
 
     /// Gives a record that was read (and is counted as such by the source) its outcome: it is no
     /// record of this pipeline, for `reason`. It is dead-lettered where letters are kept, else
-    /// malformed. `detail` completes the sentence "rejected: ...", `raw` is the input, of which
-    /// [`DeadLetter::RAW_BYTES_MAX`] bytes are kept.
-    pub fn reject(&mut self, origin: &Arc<str>, place: Place, reject: Reject<'_>) {
+    /// malformed. `detail` tells a person the particulars (field, value) and may be empty.
+    pub fn reject(&mut self, found: Found<'_>, reason: Reason, detail: &str) {
         if self.keeps_letters {
-            self.account.dead_lettered.add(reject.reason.name(), 1);
-            self.letters.push(DeadLetter::new(origin, place, reject));
+            self.account.dead_lettered.add(reason.name(), 1);
+            self.letters.push(DeadLetter::new(found, reason, detail));
         } else {
-            self.account.malformed.add(reject.reason.name(), 1);
+            self.account.malformed.add(reason.name(), 1);
         }
     }
 
@@ -99,15 +98,24 @@ impl Polled {
     pub const LETTER_BYTES_MAX: usize = 1 << 20;
 }
 
-/// Why input is rejected, and the input.
+/// A piece of input and where it was found.
 #[derive(Debug, Clone, Copy)]
-pub struct Reject<'a> {
-    /// The reason, by which it is counted.
-    pub reason: Reason,
-    /// Particulars for a person: field, value, position. May be empty.
-    pub detail: &'a str,
-    /// The input as it was read.
+pub struct Found<'a> {
+    /// The path or address that it came from.
+    pub origin: &'a Arc<str>,
+    /// Where in the origin it stood.
+    pub place: Place,
+    /// The input as it was read, or the beginning of it.
     pub raw: &'a [u8],
+    /// How many bytes the input had; at least those of `raw`.
+    pub bytes: u64,
+}
+
+impl<'a> Found<'a> {
+    /// The whole of a piece of input.
+    pub fn new(origin: &'a Arc<str>, place: Place, raw: &'a [u8]) -> Self {
+        Self { origin, place, raw, bytes: raw.len() as u64 }
+    }
 }
 
 /// The input cannot be read: the process ends with exit code 3.
@@ -130,15 +138,5 @@ pub enum SourceError {
         address: Box<str>,
         /// What the operating system says.
         source: io::Error,
-    },
-    /// A file is not of the format that the configuration gives it.
-    #[error("`{path}` is not {expected}: {detail}; check `format` of the source")]
-    Format {
-        /// Path as the user wrote it.
-        path: Box<str>,
-        /// The format, with its article: "a CSV file with a header line".
-        expected: &'static str,
-        /// What was found instead.
-        detail: Box<str>,
     },
 }
