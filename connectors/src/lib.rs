@@ -8,6 +8,7 @@
 pub mod account;
 pub mod dead_letter;
 pub mod flow_intake;
+pub mod generator;
 pub mod input;
 pub mod sink;
 pub mod source;
