@@ -6,6 +6,7 @@
 //! What is absent: actors, async, window semantics, configuration parsing.
 
 pub mod account;
+pub mod capture;
 pub mod dead_letter;
 pub mod flow_intake;
 pub mod generator;
