@@ -6,6 +6,7 @@
 //! What is absent: a clock, files, sockets, threads, async, actors, hash order in any output.
 
 pub mod aggregate;
+pub mod batch;
 pub mod flow;
 pub mod key;
 pub mod pane;
