@@ -1,20 +1,32 @@
 //! Nilometer's semantics, pure: time, windows, triggers, panes, aggregates, cascades, watermarks.
 //!
 //! Read in this order: [`time`], [`value`], [`row`], [`key`], then [`plan`] (what is to be
-//! computed), [`window`], [`aggregate`], [`pane`], and [`watermark`]; [`flow`] for network flows.
+//! computed), [`planner`] (how it becomes a cascade), [`shard`] (all stages of a shard; the key
+//! actors are in `table` and `topk`), and [`watermark`]. [`flow`] knows network flows.
 //!
 //! What is absent: a clock, files, sockets, threads, async, actors, hash order in any output.
 
+pub mod account;
 pub mod aggregate;
 pub mod batch;
+mod candidates;
+mod cells;
 pub mod flow;
+mod intake;
 pub mod key;
 pub mod pane;
 pub mod plan;
 pub mod planner;
+mod ranking;
 pub mod row;
+pub mod shard;
 pub mod symbol;
+mod table;
 pub mod time;
+mod topk;
 pub mod value;
 pub mod watermark;
 pub mod window;
+
+#[cfg(test)]
+mod shard_tests;

@@ -114,9 +114,14 @@ impl Window {
     /// A `size` of zero is taken as 1 ms. Bounds beyond the type saturate.
     pub fn fixed(time: EventTime, size: Span, offset: i64) -> Self {
         let size = size.0.max(1);
-        // The remainder is taken in i128: time - offset may not fit the type.
-        let into = (i128::from(time.0) - i128::from(offset)).rem_euclid(i128::from(size));
-        let into = i64::try_from(into).unwrap_or(0);
+        let into = match time.0.checked_sub(offset) {
+            Some(since) => since.rem_euclid(size),
+            // The difference does not fit the type; the remainder does.
+            None => {
+                let since = i128::from(time.0) - i128::from(offset);
+                i64::try_from(since.rem_euclid(i128::from(size))).unwrap_or(0)
+            }
+        };
         let start = time.0.saturating_sub(into);
         // Measured from the record, not from a start that may have saturated.
         let end = time.0.saturating_add(size - into);

@@ -1,0 +1,89 @@
+//! Where records, panes and operations went, stage by stage: nothing disappears without a number.
+
+use crate::pane::StageId;
+use serde::{Deserialize, Serialize};
+
+/// What became of the window copies that a stage was given, and what it emitted.
+///
+/// A record falls into 0 to n windows; each is a copy, judged by itself. Of the copies assigned to
+/// a stage every one is in exactly one of `on_time`, `late`, `expired` and `closed`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StageAccount {
+    /// Copies that came before their window was complete.
+    pub on_time: u64,
+    /// Copies that came after, and still counted.
+    pub late: u64,
+    /// Copies that came after their window's state was gone: dropped.
+    pub expired: u64,
+    /// Copies that came after their trigger had finished: dropped.
+    pub closed: u64,
+    /// Records that fell into no window.
+    pub no_window: u64,
+    /// Panes emitted, retractions not counted.
+    pub panes: u64,
+    /// Retractions emitted.
+    pub retracts: u64,
+    /// Aggregate operations: adds and merges, counted per key and window, not per aggregate.
+    pub operations: u64,
+    /// Records whose old part was cut by the longest duration that counts.
+    pub cut_records: u64,
+    /// What was cut, by aggregate in plan order (zero for those that are not split).
+    pub cut: Vec<i128>,
+}
+
+impl StageAccount {
+    /// Copies assigned: the left side of the account's equation.
+    pub const fn assigned(&self) -> u64 {
+        self.on_time + self.late + self.expired + self.closed
+    }
+
+    /// Adds the account of another shard.
+    pub fn merge(&mut self, other: &Self) {
+        self.on_time += other.on_time;
+        self.late += other.late;
+        self.expired += other.expired;
+        self.closed += other.closed;
+        self.no_window += other.no_window;
+        self.panes += other.panes;
+        self.retracts += other.retracts;
+        self.operations += other.operations;
+        self.cut_records += other.cut_records;
+        self.cut.resize(self.cut.len().max(other.cut.len()), 0);
+        for (mine, theirs) in self.cut.iter_mut().zip(&other.cut) {
+            *mine = mine.saturating_add(*theirs);
+        }
+    }
+}
+
+/// Why a window copy was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropReason {
+    /// The state of its window was gone.
+    Expired,
+    /// The trigger of its window had finished.
+    Closed,
+    /// It falls into no window.
+    NoWindow,
+}
+
+impl DropReason {
+    /// The name in transcripts and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Closed => "closed",
+            Self::NoWindow => "no_window",
+        }
+    }
+}
+
+/// A window copy that was dropped; listed only while drops are traced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Why.
+    pub reason: DropReason,
+    /// The stage that dropped it.
+    pub stage: StageId,
+    /// Its key, packed.
+    pub key: Box<[u64]>,
+}

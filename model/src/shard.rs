@@ -1,0 +1,422 @@
+//! All stages of one shard: records in, panes out, the cascade in one straight line.
+//!
+//! A round is one batch, one watermark or one message of an exchange. In a round the stages run in
+//! order, each after the stage below has finished the whole of it: first what came is taken, then
+//! late windows fire, then the watermark is delivered. So a delta can never reach a stage after
+//! the watermark that fired it, and each key and window fires at most once a round.
+//!
+//! A stage whose key does not contain what places records is *exchanged*: its deltas go to the
+//! shard that owns the coarser key, and every shard sends its stage watermark to all. The
+//! receiver's stage watermark is the minimum over senders. ORDER-1 holds on the exchange as long as
+//! messages between two shards keep their order: deltas are handed out before the mark.
+
+use crate::account::{Dropped, StageAccount};
+use crate::aggregate::Overflow;
+use crate::intake::{Shape, take_deltas, take_exchanged, take_records};
+use crate::key::Router;
+use crate::pane::{Deltas, PaneBatch, StageId};
+use crate::plan::{PaneInput, Plan, Stage, StageInput};
+use crate::row::RowBatch;
+use crate::symbol::Symbols;
+use crate::table::{Fired, KeyTable};
+use crate::time::{Watermark, Window};
+use crate::topk::TopKTable;
+use std::sync::Arc;
+
+/// Data that no stage can go on with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StageError {
+    /// A sum no longer fits.
+    #[error("stage `{stage}`: {overflow}")]
+    Overflow {
+        /// Name of the stage.
+        stage: Box<str>,
+        /// Which aggregate.
+        overflow: Overflow,
+    },
+}
+
+/// Deltas on their way to the shard that owns their coarser key, in the receiving stage's own key
+/// and aggregates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExchangeDeltas {
+    /// The receiving stage.
+    pub stage: StageId,
+    /// The deltas.
+    pub deltas: Deltas,
+}
+
+/// A sending shard's watermark for an exchanged stage: behind it come no deltas of windows that
+/// were complete before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExchangeMark {
+    /// The receiving stage.
+    pub stage: StageId,
+    /// Number of the sending shard.
+    pub from: usize,
+    /// Its watermark.
+    pub watermark: Watermark,
+}
+
+/// What a round gives to the world outside the shard, in order.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Panes for sinks, stage by stage.
+    pub panes: Vec<PaneBatch>,
+    /// Deltas for other shards (and this one), to be sent before the marks.
+    pub exchanges: Vec<(usize, ExchangeDeltas)>,
+    /// Marks for every shard, this one included.
+    pub marks: Vec<ExchangeMark>,
+    /// Copies dropped, while drops are traced.
+    pub dropped: Vec<Dropped>,
+}
+
+impl Output {
+    /// Removes everything.
+    pub fn clear(&mut self) {
+        self.panes.clear();
+        self.exchanges.clear();
+        self.marks.clear();
+        self.dropped.clear();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Machine {
+    Keys(Box<KeyTable>, Shape),
+    TopK(Box<TopKTable>),
+}
+
+impl Machine {
+    fn new(stage: &Stage) -> Self {
+        match &stage.top_k {
+            Some(spec) => Self::TopK(Box::new(TopKTable::new(stage, spec))),
+            None => Self::Keys(
+                Box::new(KeyTable::new(stage)),
+                Shape::new(stage.window, stage.key.clone()),
+            ),
+        }
+    }
+
+    fn account(&self) -> &StageAccount {
+        match self {
+            Self::Keys(table, _) => &table.account,
+            Self::TopK(table) => &table.account,
+        }
+    }
+}
+
+/// An exchanged stage's two ends.
+#[derive(Debug)]
+pub(crate) struct ExchangeEnds {
+    router: Router,
+    /// The regrouping at the sending end; keeps nothing.
+    regroup: Shape,
+    /// By sending shard: its watermark. The receiver's is the minimum.
+    pub(crate) senders: Vec<Watermark>,
+}
+
+/// All key actors of one shard, for every stage of the plan.
+#[derive(Debug)]
+pub struct Shard {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) symbols: Arc<Symbols>,
+    id: usize,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) exchanges: Vec<Option<ExchangeEnds>>,
+    /// By stage: what it fired in the round that runs. Cleared at its end.
+    fired: Vec<Fired>,
+    shards: usize,
+}
+
+/// What a round begins with.
+enum Start<'a> {
+    Records(&'a RowBatch),
+    Watermark(Watermark),
+    Exchange(&'a ExchangeDeltas),
+    Mark(StageId, Watermark),
+}
+
+impl Shard {
+    /// Shard `id` of `shards`, without state.
+    pub fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, id: usize, shards: usize) -> Self {
+        let exchanges = plan.stages.iter().map(|stage| {
+            let exchange = stage.exchange.as_ref().filter(|_| shards > 1)?;
+            Some(ExchangeEnds {
+                router: Router::new(
+                    exchange.layout.clone(),
+                    exchange.packer.clone(),
+                    plan.key_groups,
+                    shards,
+                ),
+                regroup: Shape::new(stage.window, stage.key.clone()),
+                senders: vec![Watermark::MIN; shards],
+            })
+        });
+        Self {
+            exchanges: exchanges.collect(),
+            machines: plan.stages.iter().map(Machine::new).collect(),
+            fired: plan.stages.iter().map(|_| Fired::default()).collect(),
+            plan,
+            symbols,
+            id,
+            shards,
+        }
+    }
+
+    /// Takes a batch of records.
+    ///
+    /// # Errors
+    /// [`StageError`]: the shard must not go on.
+    pub fn records(&mut self, batch: &RowBatch, out: &mut Output) -> Result<(), StageError> {
+        self.run(Start::Records(batch), out)
+    }
+
+    /// Takes a watermark of the coordinator. One that does not rise changes nothing.
+    ///
+    /// # Errors
+    /// [`StageError`]: the shard must not go on.
+    pub fn watermark(&mut self, watermark: Watermark, out: &mut Output) -> Result<(), StageError> {
+        self.run(Start::Watermark(watermark), out)
+    }
+
+    /// Takes deltas of an exchange.
+    ///
+    /// # Errors
+    /// [`StageError`]: the shard must not go on.
+    pub fn exchange(
+        &mut self,
+        message: &ExchangeDeltas,
+        out: &mut Output,
+    ) -> Result<(), StageError> {
+        self.run(Start::Exchange(message), out)
+    }
+
+    /// Takes a mark of an exchange.
+    ///
+    /// # Errors
+    /// [`StageError`]: the shard must not go on.
+    pub fn mark(&mut self, mark: &ExchangeMark, out: &mut Output) -> Result<(), StageError> {
+        let Some(Some(ends)) = self.exchanges.get_mut(mark.stage.index()) else { return Ok(()) };
+        if let Some(sender) = ends.senders.get_mut(mark.from) {
+            *sender = mark.watermark.max(*sender);
+        }
+        let lowest = ends.senders.iter().min().copied().unwrap_or(Watermark::MIN);
+        self.run(Start::Mark(mark.stage, lowest), out)
+    }
+
+    fn run(&mut self, start: Start<'_>, out: &mut Output) -> Result<(), StageError> {
+        let plan = Arc::clone(&self.plan);
+        // The watermark that stages of this shard see: from the coordinator for those that hang on
+        // records without an exchange between, from the mark for those that hang on its stage.
+        let mut watermarks: Vec<Option<Watermark>> = vec![None; plan.stages.len()];
+        for stage in &plan.stages {
+            let index = stage.id.index();
+            let inherited = match &stage.input {
+                StageInput::Records(_) => match start {
+                    Start::Watermark(watermark) => Some(watermark),
+                    Start::Records(_) | Start::Exchange(_) | Start::Mark(..) => None,
+                },
+                StageInput::Panes(input) => watermarks.get(input.parent.index()).copied().flatten(),
+            };
+            let is_exchanged = self.exchanges.get(index).is_some_and(Option::is_some);
+            let watermark = if is_exchanged {
+                self.send(stage, inherited, out);
+                match start {
+                    Start::Mark(id, watermark) if id == stage.id => Some(watermark),
+                    Start::Records(_)
+                    | Start::Watermark(_)
+                    | Start::Exchange(_)
+                    | Start::Mark(..) => None,
+                }
+            } else {
+                inherited
+            };
+            if let Some(slot) = watermarks.get_mut(index) {
+                *slot = watermark;
+            }
+            let result = self.step(stage, &start, watermark, is_exchanged);
+            result
+                .map_err(|overflow| StageError::Overflow { stage: stage.name.clone(), overflow })?;
+        }
+        for fired in &mut self.fired {
+            fired.deltas.clear();
+            out.panes.extend(fired.panes.take().filter(|panes| !panes.panes.is_empty()));
+            out.dropped.append(&mut fired.dropped);
+        }
+        Ok(())
+    }
+
+    /// One stage in one round.
+    fn step(
+        &mut self,
+        stage: &Stage,
+        start: &Start<'_>,
+        watermark: Option<Watermark>,
+        is_exchanged: bool,
+    ) -> Result<(), Overflow> {
+        let index = stage.id.index();
+        let Self { plan, symbols, machines, fired, .. } = self;
+        // Parents come first: what a stage reads lies before what it writes.
+        let (below, own) = fired.split_at_mut(index);
+        let (Some(machine), Some(own)) = (machines.get_mut(index), own.first_mut()) else {
+            return Ok(());
+        };
+        let brought = match start {
+            Start::Exchange(message) if message.stage == stage.id => Some(&message.deltas),
+            Start::Records(_) | Start::Watermark(_) | Start::Exchange(_) | Start::Mark(..) => None,
+        };
+        let local = match &stage.input {
+            StageInput::Panes(input) if !is_exchanged => {
+                let parent = plan.stages.get(input.parent.index());
+                let deltas = below.get(input.parent.index()).map(|fired| &fired.deltas);
+                deltas
+                    .filter(|deltas| !deltas.is_empty())
+                    .zip(parent)
+                    .map(|(deltas, parent)| (input, deltas, (&parent.key, &parent.aggregates)))
+            }
+            StageInput::Panes(_) | StageInput::Records(_) => None,
+        };
+        match machine {
+            Machine::Keys(table, shape) => {
+                if let (StageInput::Records(input), Start::Records(batch)) = (&stage.input, start) {
+                    let source = (*batch, &**symbols);
+                    take_records(table, shape, input, source, &mut own.dropped)?;
+                }
+                if let Some((input, deltas, parent)) = local {
+                    let source = (deltas, parent, &**symbols);
+                    take_deltas(table, shape, input, source, &mut own.dropped)?;
+                }
+                if let Some(deltas) = brought {
+                    let source = (stage.key.words(), &**symbols);
+                    take_exchanged(table, deltas, source, &mut own.dropped)?;
+                }
+                table.end_round(own, symbols)?;
+                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))
+            }
+            Machine::TopK(table) => {
+                // A top-K has the key and the aggregates of the stage below.
+                for deltas in local.map(|(_, deltas, _)| deltas).into_iter().chain(brought) {
+                    table.take(deltas, symbols, &mut own.dropped)?;
+                }
+                table.end_round(own, symbols)?;
+                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))
+            }
+        }
+    }
+
+    /// The sending end of an exchanged stage: what its parent fired, regrouped and placed, then
+    /// the mark.
+    fn send(&mut self, stage: &Stage, watermark: Option<Watermark>, out: &mut Output) {
+        let StageInput::Panes(input) = &stage.input else { return };
+        let Self { plan, symbols, exchanges, fired, .. } = self;
+        let (Some(parent), Some(deltas), Some(Some(ends))) = (
+            plan.stages.get(input.parent.index()),
+            fired.get(input.parent.index()).map(|fired| &fired.deltas),
+            exchanges.get_mut(stage.id.index()),
+        ) else {
+            return;
+        };
+        if !deltas.is_empty() {
+            let mut parts = vec![Deltas::default(); self.shards];
+            place(deltas, (parent, stage, input), ends, &mut parts, symbols);
+            for (shard, deltas) in parts.into_iter().enumerate() {
+                if !deltas.is_empty() {
+                    out.exchanges.push((shard, ExchangeDeltas { stage: stage.id, deltas }));
+                }
+            }
+        }
+        if let Some(watermark) = watermark {
+            out.marks.push(ExchangeMark { stage: stage.id, from: self.id, watermark });
+        }
+    }
+
+    /// Whether no window, timer or key is left.
+    pub fn is_empty(&self) -> bool {
+        self.machines.iter().all(|machine| match machine {
+            Machine::Keys(table, _) => table.is_empty(),
+            Machine::TopK(table) => table.is_empty(),
+        })
+    }
+
+    /// The account of each stage, in plan order.
+    pub fn accounts(&self) -> Vec<StageAccount> {
+        self.machines.iter().map(|machine| machine.account().clone()).collect()
+    }
+
+    /// Keys (of a top-K: candidates) and bytes of state of each stage, in plan order.
+    pub fn sizes(&self) -> Vec<(usize, usize)> {
+        let size = |machine: &Machine| match machine {
+            Machine::Keys(table, _) => (table.cells.keys(), table.cells.bytes()),
+            Machine::TopK(table) => (table.candidates.len(), table.candidates.bytes()),
+        };
+        self.machines.iter().map(size).collect()
+    }
+
+    /// Whether copies that are dropped are listed in [`Output::dropped`]; off at first.
+    pub fn trace_drops(&mut self, on: bool) {
+        for machine in &mut self.machines {
+            match machine {
+                Machine::Keys(table, _) => table.traces_drops = on,
+                Machine::TopK(table) => table.traces_drops = on,
+            }
+        }
+    }
+
+    /// Every open window: its stage, its key in the layout of the stage (of the parent key for a
+    /// top-K), and its bounds.
+    pub fn windows(&self) -> Vec<(StageId, Box<[u64]>, Window)> {
+        let mut windows = Vec::new();
+        for (stage, machine) in self.plan.stages.iter().zip(&self.machines) {
+            match machine {
+                Machine::Keys(table, _) => {
+                    let open = table.open_windows();
+                    windows.extend(open.map(|(key, window)| (stage.id, key.into(), window)));
+                }
+                Machine::TopK(table) => {
+                    let open = table
+                        .groups
+                        .iter()
+                        .filter_map(|group| Some((stage.id, group.parent.clone(), group.window?)));
+                    windows.extend(open);
+                }
+            }
+        }
+        windows
+    }
+}
+
+/// Regroups deltas for the stage that receives them, and places each on its shard.
+fn place(
+    deltas: &Deltas,
+    (parent, stage, input): (&Stage, &Stage, &PaneInput),
+    ends: &mut ExchangeEnds,
+    parts: &mut [Deltas],
+    symbols: &Symbols,
+) {
+    let mut key = vec![0; stage.key.words()];
+    let mut values = vec![0; stage.aggregates.words()];
+    for (source, window, words) in deltas.iter(parent.key.words(), parent.aggregates.words()) {
+        let window =
+            if input.same_window { window } else { ends.regroup.window.assign(window.start(), 0) };
+        for copy in &input.copies {
+            copy.key.pack(source, &mut key);
+            values.fill(0);
+            for (to, from) in copy.from.iter().enumerate() {
+                // Into an empty accumulator: nothing can overflow that did not before.
+                let empty = (values.as_mut_slice(), to);
+                if stage
+                    .aggregates
+                    .merge(empty, &parent.aggregates, (words, *from), symbols)
+                    .is_err()
+                {
+                    debug_assert!(false, "a merge into nothing cannot overflow");
+                }
+            }
+            let shard = ends.router.shard(&key, symbols);
+            if let Some(part) = parts.get_mut(shard) {
+                part.push(&key, window, &values);
+            }
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The key actors of one stage: each key's open windows, accumulators and deadline, and the one
+//! machine that all of them run.
+//!
+//! A key actor is addressed by its key and touched by nobody else; here its state is a chain of
+//! cells in a slab instead of an object behind a mailbox. It registers one deadline, the earliest
+//! of its windows', re-armed lazily; a watermark is delivered to the actors whose deadline is due,
+//! which is the same to them and O(due) to the machine. The machine, per window: a copy is judged
+//! when it comes; when the watermark passes the end, what came is fired on time; what comes later
+//! is fired at the end of its round; when state expires, the window is gone.
+//!
+//! Invariants PANE-1, PANE-2, LATE-1; GC-1: after expiry nothing of a window is left.
+
+use crate::account::{DropReason, Dropped, StageAccount};
+use crate::aggregate::{AggregateLayout, Overflow};
+use crate::cells::{CellId, Cells, Meta};
+use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, StageId, Timing};
+use crate::plan::Stage;
+use crate::symbol::Symbols;
+use crate::time::{EventTime, Lateness, Span, Watermark, Window, judge};
+use std::collections::BTreeMap;
+
+/// What the rules of a stage are, taken from its plan.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) stage: StageId,
+    pub(crate) aggregates: AggregateLayout,
+    pub(crate) mode: AccumulationMode,
+    pub(crate) allowed_lateness: Span,
+    /// Panes go to sinks: their identity is kept until expiry.
+    pub(crate) is_observed: bool,
+    pub(crate) keeps_total: bool,
+    pub(crate) has_children: bool,
+}
+
+impl Rules {
+    pub(crate) fn of(stage: &Stage) -> Self {
+        Self {
+            stage: stage.id,
+            aggregates: stage.aggregates.clone(),
+            mode: stage.mode,
+            allowed_lateness: stage.allowed_lateness,
+            is_observed: stage.is_observed(),
+            keeps_total: stage.keeps_total(),
+            has_children: stage.has_children,
+        }
+    }
+}
+
+/// What a round of a stage gives.
+#[derive(Debug, Default)]
+pub(crate) struct Fired {
+    /// Deltas for the stages that read this one.
+    pub(crate) deltas: Deltas,
+    /// Panes for sinks.
+    pub(crate) panes: Option<PaneBatch>,
+    /// Drops, if they are traced.
+    pub(crate) dropped: Vec<Dropped>,
+}
+
+/// All key actors of one stage in one shard.
+#[derive(Debug)]
+pub(crate) struct KeyTable {
+    pub(crate) rules: Rules,
+    pub(crate) cells: Cells,
+    /// Heads by the deadline they registered. A head stands in every bucket it was ever armed
+    /// for; only the bucket it is armed for now counts. Cleared as the watermark passes.
+    deadlines: BTreeMap<EventTime, Vec<CellId>>,
+    /// Late windows with news, by head. Cleared at the end of the round.
+    touched: Vec<(CellId, Window)>,
+    /// The stage's watermark. Never falls (WM-1).
+    pub(crate) watermark: Watermark,
+    pub(crate) account: StageAccount,
+    /// Whether drops are listed.
+    pub(crate) traces_drops: bool,
+    /// Room for a new total while a pane is made.
+    scratch: Vec<u64>,
+}
+
+impl KeyTable {
+    pub(crate) fn new(stage: &Stage) -> Self {
+        let rules = Rules::of(stage);
+        let words = rules.aggregates.words();
+        Self {
+            cells: Cells::new(stage.key.words(), words, rules.keeps_total),
+            deadlines: BTreeMap::new(),
+            touched: Vec::new(),
+            watermark: Watermark::MIN,
+            account: StageAccount {
+                cut: vec![0; rules.aggregates.accumulators().len()],
+                ..StageAccount::default()
+            },
+            traces_drops: false,
+            scratch: vec![0; words],
+            rules,
+        }
+    }
+
+    /// Judges a copy for `key` (of hash `hash` in this table) and `window`; returns the cell that
+    /// takes it, or `None` if it came too late and was counted as expired.
+    pub(crate) fn enter(
+        &mut self,
+        hash: u64,
+        key: &[u64],
+        window: Window,
+        dropped: &mut Vec<Dropped>,
+    ) -> Option<CellId> {
+        let is_late = match judge(window, self.watermark, self.rules.allowed_lateness) {
+            Lateness::OnTime => {
+                self.account.on_time += 1;
+                false
+            }
+            Lateness::Late => {
+                self.account.late += 1;
+                true
+            }
+            Lateness::Expired => {
+                self.account.expired += 1;
+                if self.traces_drops {
+                    let (reason, stage) = (DropReason::Expired, self.rules.stage);
+                    dropped.push(Dropped { reason, stage, key: key.into() });
+                }
+                return None;
+            }
+        };
+        self.account.operations += 1;
+        let (head, cell) = self.find_or_add(hash, key, window, is_late);
+        let mut meta = self.cells.meta(cell);
+        if !meta.has_news || is_late && !meta.is_touched {
+            meta.has_news = true;
+            if is_late && !meta.is_touched {
+                meta.is_touched = true;
+                self.touched.push((head, window));
+            }
+            self.cells.set_meta(cell, meta);
+        }
+        Some(cell)
+    }
+
+    fn find_or_add(
+        &mut self,
+        hash: u64,
+        key: &[u64],
+        window: Window,
+        is_late: bool,
+    ) -> (CellId, CellId) {
+        let known = self.cells.head(hash, key);
+        if let Some(head) = known
+            && let Some(cell) = self.cells.find(head, window)
+        {
+            return (head, cell);
+        }
+        let (head, cell) = match known {
+            Some(head) => (head, self.cells.insert_window(head, window)),
+            None => {
+                let head = self.cells.insert_key(hash, key, window);
+                (head, head)
+            }
+        };
+        // A late window that nobody observes does not outlive its round: it needs no deadline.
+        if !is_late || self.rules.is_observed {
+            self.register(head, self.deadline(window));
+        }
+        (head, cell)
+    }
+
+    /// When a window next needs its actor: at its end, then at its expiry.
+    fn deadline(&self, window: Window) -> EventTime {
+        if self.watermark.0 < window.end() {
+            window.end()
+        } else {
+            window.end().saturating_add(self.rules.allowed_lateness)
+        }
+    }
+
+    /// Registers the head's deadline if it is earlier than the one it has.
+    fn register(&mut self, head: CellId, deadline: EventTime) {
+        let armed = self.cells.armed(head).unwrap_or(EventTime::MAX);
+        // A new key is armed at the end of time without standing in a bucket.
+        let is_new = armed == EventTime::MAX && deadline == EventTime::MAX;
+        if deadline < armed || is_new {
+            self.cells.arm(head, deadline);
+            self.deadlines.entry(deadline).or_default().push(head);
+        }
+    }
+
+    /// Ends a round that brought records or deltas: late windows with news fire once.
+    pub(crate) fn end_round(
+        &mut self,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let touched = std::mem::take(&mut self.touched);
+        for (head, window) in &touched {
+            let Some(cell) = self.cells.find(*head, *window) else { continue };
+            self.fire((*head, cell), (Timing::Late, false), fired, symbols)?;
+            if !self.rules.is_observed {
+                // Nobody asks for this window's identity again: the next copy starts anew.
+                let before = self.before(*head, cell);
+                self.cells.remove(*head, before, cell);
+            }
+        }
+        self.touched = touched;
+        self.touched.clear();
+        Ok(())
+    }
+
+    /// Delivers a watermark to the actors that are due: complete windows fire, expired ones go.
+    /// A watermark that does not rise changes nothing.
+    pub(crate) fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        if watermark <= self.watermark {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.watermark, watermark);
+        while let Some(bucket) = self.deadlines.first_entry() {
+            let deadline = *bucket.key();
+            if deadline > watermark.0 {
+                break;
+            }
+            let due = bucket.remove();
+            for head in due {
+                if self.cells.armed(head) == Some(deadline) {
+                    self.wake((head, deadline), before, fired, symbols)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The key actor of `head` sees the watermark for its windows that were due by `deadline`; the
+    /// others are registered again, so that windows fire in the order of their ends. `before` is
+    /// the watermark that it saw last.
+    fn wake(
+        &mut self,
+        (head, deadline): (CellId, EventTime),
+        before: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let mut next_deadline = EventTime::MAX;
+        let (mut previous, mut cursor) = (None, Some(head));
+        while let Some(cell) = cursor {
+            let window = self.cells.window(cell);
+            if window.end() > deadline {
+                next_deadline = next_deadline.min(window.end());
+                previous = Some(cell);
+                cursor = self.cells.next(cell);
+                continue;
+            }
+            let verdict = judge(window, self.watermark, self.rules.allowed_lateness);
+            let is_last = verdict == Lateness::Expired;
+            if self.cells.meta(cell).has_news {
+                // The stage's output watermark is still `before`: it decides the timing.
+                let timing = if before.0 < window.end() { Timing::OnTime } else { Timing::Late };
+                self.fire((head, cell), (timing, is_last), fired, symbols)?;
+            }
+            if is_last || !self.rules.is_observed {
+                cursor = self.cells.remove(head, previous, cell);
+                continue;
+            }
+            let expiry = window.end().saturating_add(self.rules.allowed_lateness);
+            next_deadline = next_deadline.min(expiry);
+            previous = Some(cell);
+            cursor = self.cells.next(cell);
+        }
+        if previous.is_some() {
+            self.cells.arm(head, EventTime::MAX);
+            self.register(head, next_deadline);
+        }
+        Ok(())
+    }
+
+    /// The cell before `cell` in the chain of `head`.
+    fn before(&self, head: CellId, cell: CellId) -> Option<CellId> {
+        std::iter::successors(Some(head), |at| self.cells.next(*at))
+            .take_while(|at| *at != cell)
+            .last()
+    }
+
+    /// Whether no window and no deadline is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cells.len() == 0 && self.deadlines.is_empty()
+    }
+
+    /// Every open window with its key.
+    pub(crate) fn open_windows(&self) -> impl Iterator<Item = (&[u64], Window)> {
+        self.cells.heads().flat_map(move |head| {
+            let chain = std::iter::successors(Some(head), move |cell| self.cells.next(*cell));
+            chain.map(move |cell| (self.cells.key(head), self.cells.window(cell)))
+        })
+    }
+
+    /// Emits what came since the pane before: the delta to the next stage, a pane to the sinks.
+    fn fire(
+        &mut self,
+        (head, cell): (CellId, CellId),
+        (timing, is_last): (Timing, bool),
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let window = self.cells.window(cell);
+        let meta = self.cells.meta(cell);
+        if self.rules.has_children {
+            fired.deltas.push(self.cells.key(head), window, self.cells.delta(cell));
+        }
+        let mut after = Meta { has_news: false, is_touched: false, ..meta };
+        if self.rules.is_observed {
+            // A window that has fired on time is late from then on (PANE-1).
+            let is_first = matches!(meta.sent, None | Some(Timing::Early));
+            let timing = if is_first { timing } else { Timing::Late };
+            let pane = PaneMeta {
+                window,
+                index: meta.index,
+                timing,
+                is_last,
+                kind: PaneKind::Insert,
+                event_time: window.last_instant(),
+                is_other: false,
+            };
+            if self.emit((head, cell), pane, fired, symbols)? {
+                after.index = meta.index.saturating_add(1);
+                after.sent = Some(timing);
+            }
+        }
+        let total = self.rules.keeps_total.then_some(self.scratch.as_slice());
+        self.cells.settle(cell, total);
+        self.cells.set_meta(cell, after);
+        Ok(())
+    }
+
+    /// Hands a pane to the sinks as the mode wants it; leaves the new total in `scratch`. Returns
+    /// whether there was anything to say.
+    fn emit(
+        &mut self,
+        (head, cell): (CellId, CellId),
+        pane: PaneMeta,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<bool, Overflow> {
+        let panes = fired.panes.get_or_insert_with(|| PaneBatch::new(self.rules.stage));
+        let key = self.cells.key(head);
+        if self.rules.mode == AccumulationMode::Discarding {
+            panes.push(key, pane, self.cells.delta(cell));
+            self.account.panes += 1;
+            return Ok(true);
+        }
+        let before = self.cells.total(cell);
+        self.scratch.copy_from_slice(before);
+        self.rules.aggregates.merge_all(&mut self.scratch, self.cells.delta(cell), symbols)?;
+        let meta = self.cells.meta(cell);
+        if let (AccumulationMode::Retracting, Some(timing)) = (self.rules.mode, meta.sent) {
+            if self.rules.aggregates.same_results(before, &self.scratch) {
+                return Ok(false);
+            }
+            let index = meta.index.saturating_sub(1);
+            let kind = PaneKind::Retract;
+            panes.push(key, PaneMeta { index, timing, kind, is_last: false, ..pane }, before);
+            self.account.retracts += 1;
+        }
+        panes.push(key, pane, &self.scratch);
+        self.account.panes += 1;
+        Ok(true)
+    }
+}

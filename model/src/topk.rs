@@ -1,0 +1,528 @@
+//! Top-K stages: the largest entries of each parent key and window, by the window's total.
+//!
+//! A [`TopKTable`] keeps the exact total of every candidate until the window expires, so that late
+//! data can lift an entry into the list; the one that it displaces is retracted. In every mode the
+//! sum of what was sent for an entry is its total while it is listed, and zero otherwise. The
+//! optional `other` entry is the total of all candidates less the listed ones, so that a list and
+//! its `other` always sum to the parent. A firing looks at the listed and at what changed: a late
+//! delta costs O(late data); only a listed entry that shrinks makes it look at all.
+
+use crate::account::{DropReason, Dropped, StageAccount};
+use crate::aggregate::Overflow;
+use crate::candidates::{Candidates, EntryId, GroupId};
+use crate::cells::hash_words;
+use crate::key::KeyLayout;
+use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
+use crate::plan::{Stage, TopK};
+use crate::ranking::{Ranked, keep_best};
+use crate::symbol::Symbols;
+use crate::table::{Fired, Rules};
+use crate::time::{EventTime, Lateness, Watermark, Window, judge};
+use crate::value::Datum;
+use hashbrown::HashTable;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
+
+/// What was last sent for a listed entry, or for `other`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) values: Box<[u64]>,
+    pub(crate) index: u32,
+    pub(crate) timing: Timing,
+}
+
+/// An entry that is in the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) entry: EntryId,
+    pub(crate) rank: i128,
+    pub(crate) sent: Sent,
+}
+
+/// One parent key in one window.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) parent: Box<[u64]>,
+    pub(crate) window: Option<Window>,
+    /// Total of all candidates, listed or not.
+    pub(crate) total: Vec<u64>,
+    /// Newest candidate; the others follow in its chain.
+    pub(crate) entries: Option<EntryId>,
+    /// Number of candidates.
+    pub(crate) count: usize,
+    /// The list as sinks know it, best first.
+    pub(crate) listed: Vec<Listed>,
+    /// Candidates with news since the firing before. Cleared by a firing.
+    pub(crate) news: Vec<EntryId>,
+    /// What came for each of them, accumulator words. Cleared by a firing.
+    pub(crate) news_values: Vec<u64>,
+    pub(crate) other: Option<Sent>,
+    /// Index of the next firing.
+    pub(crate) index: u32,
+    pub(crate) is_touched: bool,
+}
+
+/// All top-K actors of one stage in one shard.
+#[derive(Debug)]
+pub(crate) struct TopKTable {
+    pub(crate) rules: Rules,
+    pub(crate) spec: TopK,
+    pub(crate) key: KeyLayout,
+    pub(crate) candidates: Candidates,
+    /// Groups by number; a number is used again once its group has expired.
+    pub(crate) groups: Vec<Group>,
+    free: Vec<GroupId>,
+    by_parent: HashTable<GroupId>,
+    hasher: foldhash::fast::RandomState,
+    /// Groups by the end of their window, then by its expiry. Cleared as the watermark passes.
+    deadlines: BTreeMap<EventTime, Vec<GroupId>>,
+    /// Groups with late news. Cleared at the end of the round.
+    touched: Vec<GroupId>,
+    pub(crate) watermark: Watermark,
+    pub(crate) account: StageAccount,
+    pub(crate) traces_drops: bool,
+}
+
+impl TopKTable {
+    pub(crate) fn new(stage: &Stage, spec: &TopK) -> Self {
+        let rules = Rules::of(stage);
+        Self {
+            candidates: Candidates::new(stage.key.words(), rules.aggregates.words()),
+            spec: spec.clone(),
+            key: stage.key.clone(),
+            groups: Vec::new(),
+            free: Vec::new(),
+            by_parent: HashTable::new(),
+            hasher: foldhash::fast::RandomState::default(),
+            deadlines: BTreeMap::new(),
+            touched: Vec::new(),
+            watermark: Watermark::MIN,
+            account: StageAccount {
+                cut: vec![0; rules.aggregates.accumulators().len()],
+                ..StageAccount::default()
+            },
+            traces_drops: false,
+            rules,
+        }
+    }
+
+    /// Takes deltas of the stage of full sums, in its key and aggregates.
+    pub(crate) fn take(
+        &mut self,
+        deltas: &Deltas,
+        symbols: &Symbols,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<(), Overflow> {
+        let (key_words, value_words) = (self.key.words(), self.rules.aggregates.words());
+        let mut parent = vec![0; self.spec.parent.words()];
+        for (key, window, values) in deltas.iter(key_words, value_words) {
+            let is_late = match judge(window, self.watermark, self.rules.allowed_lateness) {
+                Lateness::OnTime => false,
+                Lateness::Late => true,
+                Lateness::Expired => {
+                    self.account.expired += 1;
+                    if self.traces_drops {
+                        let (reason, stage) = (DropReason::Expired, self.rules.stage);
+                        dropped.push(Dropped { reason, stage, key: key.into() });
+                    }
+                    continue;
+                }
+            };
+            let count = if is_late { &mut self.account.late } else { &mut self.account.on_time };
+            *count += 1;
+            self.account.operations += 1;
+            self.spec.parent_of.pack(key, &mut parent);
+            let group = self.group(&parent, window);
+            self.add(group, key, values, symbols)?;
+            if is_late
+                && let Some(group_state) = self.groups.get_mut(group as usize)
+                && !group_state.is_touched
+            {
+                group_state.is_touched = true;
+                self.touched.push(group);
+            }
+        }
+        Ok(())
+    }
+
+    /// The group of a parent key and window, made if it is new.
+    pub(crate) fn group(&mut self, parent: &[u64], window: Window) -> GroupId {
+        let hash = group_hash(&self.hasher, parent, window);
+        let groups = &self.groups;
+        let is_same = |number: &GroupId| {
+            groups
+                .get(*number as usize)
+                .is_some_and(|group| &*group.parent == parent && group.window == Some(window))
+        };
+        if let Some(number) = self.by_parent.find(hash, is_same) {
+            return *number;
+        }
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.groups.push(Group::default());
+            (self.groups.len() - 1) as GroupId
+        });
+        if let Some(group) = self.groups.get_mut(number as usize) {
+            group.parent = parent.into();
+            group.window = Some(window);
+            group.total = vec![0; self.rules.aggregates.words()];
+        }
+        let (groups, hasher) = (&self.groups, &self.hasher);
+        self.by_parent.insert_unique(hash, number, |known| {
+            groups.get(*known as usize).map_or(0, |group| {
+                group.window.map_or(0, |window| group_hash(hasher, &group.parent, window))
+            })
+        });
+        let deadline = if self.watermark.0 < window.end() {
+            window.end()
+        } else {
+            window.end().saturating_add(self.rules.allowed_lateness)
+        };
+        self.deadlines.entry(deadline).or_default().push(number);
+        number
+    }
+
+    /// Adds what came for a candidate to its total, to the group's, and to the news.
+    fn add(
+        &mut self,
+        number: GroupId,
+        key: &[u64],
+        values: &[u64],
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let Some(group) = self.groups.get_mut(number as usize) else { return Ok(()) };
+        let entry = match self.candidates.find(key, number) {
+            Some(entry) => entry,
+            None => {
+                let entry = self.candidates.insert(key, number, group.entries);
+                group.entries = Some(entry);
+                group.count += 1;
+                entry
+            }
+        };
+        let aggregates = &self.rules.aggregates;
+        aggregates.merge_all(&mut group.total, values, symbols)?;
+        aggregates.merge_all(self.candidates.total_mut(entry), values, symbols)?;
+        let words = aggregates.words();
+        match self.candidates.news(entry) {
+            Some(news) => {
+                let at = news * words;
+                if let Some(sum) = group.news_values.get_mut(at..at + words) {
+                    aggregates.merge_all(sum, values, symbols)?;
+                }
+            }
+            None => {
+                self.candidates.set_news(entry, Some(group.news.len()));
+                group.news.push(entry);
+                group.news_values.extend_from_slice(values);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a round that brought deltas: groups with late news fire once.
+    pub(crate) fn end_round(
+        &mut self,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        for number in std::mem::take(&mut self.touched) {
+            self.fire(number, (Timing::Late, false), fired, symbols)?;
+        }
+        Ok(())
+    }
+
+    /// Delivers a watermark to the groups that are due.
+    pub(crate) fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        if watermark <= self.watermark {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.watermark, watermark);
+        while let Some(bucket) = self.deadlines.first_entry() {
+            if *bucket.key() > watermark.0 {
+                break;
+            }
+            for number in bucket.remove() {
+                let window = self.groups.get(number as usize).and_then(|group| group.window);
+                let Some(window) = window else { continue };
+                let is_last =
+                    judge(window, watermark, self.rules.allowed_lateness) == Lateness::Expired;
+                let is_on_time = before.0 < window.end();
+                let timing = if is_on_time { Timing::OnTime } else { Timing::Late };
+                self.fire(number, (timing, is_last), fired, symbols)?;
+                if is_last {
+                    self.remove(number);
+                } else {
+                    let expiry = window.end().saturating_add(self.rules.allowed_lateness);
+                    self.deadlines.entry(expiry).or_default().push(number);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, number: GroupId) {
+        let Some(group) = self.groups.get_mut(number as usize) else { return };
+        let group = std::mem::take(group);
+        let Some(window) = group.window else { return };
+        let hash = group_hash(&self.hasher, &group.parent, window);
+        if let Ok(entry) = self.by_parent.find_entry(hash, |known| *known == number) {
+            entry.remove();
+        }
+        self.candidates.remove_chain(group.entries);
+        self.free.push(number);
+    }
+
+    /// Whether no group and no deadline is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_parent.is_empty() && self.candidates.len() == 0 && self.deadlines.is_empty()
+    }
+
+    /// Decides the list anew and tells the sinks what changed.
+    fn fire(
+        &mut self,
+        number: GroupId,
+        (timing, is_last): (Timing, bool),
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let Some(mut group) = self.groups.get_mut(number as usize).map(std::mem::take) else {
+            return Ok(());
+        };
+        group.is_touched = false;
+        let result = if let (Some(window), false) = (group.window, group.news.is_empty()) {
+            let pane = PaneMeta {
+                window,
+                index: group.index,
+                timing,
+                is_last,
+                kind: PaneKind::Insert,
+                event_time: window.last_instant(),
+                is_other: false,
+            };
+            let best = self.best(&group, symbols);
+            let panes = fired.panes.get_or_insert_with(|| PaneBatch::new(self.rules.stage));
+            let before = panes.panes.len();
+            let result = Announcement { table: self, pane, panes }.make(&mut group, &best);
+            if fired.panes.as_ref().is_some_and(|panes| panes.panes.len() > before) {
+                group.index = group.index.saturating_add(1);
+            }
+            for entry in std::mem::take(&mut group.news) {
+                self.candidates.set_news(entry, None);
+            }
+            group.news_values = Vec::new();
+            result
+        } else {
+            Ok(())
+        };
+        if let Some(place) = self.groups.get_mut(number as usize) {
+            *place = group;
+        }
+        result
+    }
+
+    /// The list as it should be: the K best of what was listed and what has news; of all, if a
+    /// listed entry has shrunk.
+    fn best(&mut self, group: &Group, symbols: &Symbols) -> Vec<Ranked> {
+        let rank = |entry: EntryId| Ranked { rank: self.rank(entry), entry };
+        let is_listable = |entry: &EntryId| self.is_listable(*entry);
+        let has_shrunk = group.listed.iter().any(|listed| self.rank(listed.entry) < listed.rank);
+        let mut candidates: Vec<_> = if has_shrunk {
+            let all = std::iter::successors(group.entries, |entry| self.candidates.next(*entry));
+            all.filter(is_listable).map(rank).collect()
+        } else {
+            // A listed entry with news stands among the news.
+            let quiet = group.listed.iter().map(|listed| listed.entry);
+            let quiet = quiet.filter(|entry| self.candidates.news(*entry).is_none());
+            quiet.chain(group.news.iter().copied().filter(is_listable)).map(rank).collect()
+        };
+        self.account.operations += candidates.len() as u64;
+        keep_best(&mut candidates, self.spec.k, |a, b| {
+            self.key.compare(self.candidates.key(a), self.candidates.key(b), symbols)
+        });
+        candidates
+    }
+
+    pub(crate) fn rank(&self, entry: EntryId) -> i128 {
+        let total = self.candidates.total(entry);
+        let parts = self.spec.rank.iter().map(|aggregate| {
+            match self.rules.aggregates.finish(total, *aggregate) {
+                Datum::Int(number) => number,
+                // The planner lets only whole-number sums and counts rank.
+                Datum::Null
+                | Datum::Bool(_)
+                | Datum::Float(_)
+                | Datum::Text(_)
+                | Datum::Object(_)
+                | Datum::Ip(_) => 0,
+            }
+        });
+        parts.fold(0, i128::saturating_add)
+    }
+
+    fn is_listable(&self, entry: EntryId) -> bool {
+        let key = self.candidates.key(entry);
+        self.spec.require.iter().all(|field| self.key.read(key, *field) != Datum::Null)
+    }
+}
+
+fn group_hash(hasher: &foldhash::fast::RandomState, parent: &[u64], window: Window) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write_u64(hash_words(hasher, parent));
+    state.write_i64(window.start().as_millis());
+    state.write_i64(window.end().as_millis());
+    state.finish()
+}
+
+/// One firing of a group on its way to the sinks.
+struct Announcement<'a> {
+    table: &'a mut TopKTable,
+    pane: PaneMeta,
+    panes: &'a mut PaneBatch,
+}
+
+impl Announcement<'_> {
+    /// Emits what changed between the group's list and `best`, then `other`; the group then holds
+    /// the new list.
+    fn make(&mut self, group: &mut Group, best: &[Ranked]) -> Result<(), Overflow> {
+        let mut leaving = std::mem::take(&mut group.listed);
+        let mut listed = Vec::with_capacity(best.len());
+        let mut staying = Vec::with_capacity(best.len());
+        for ranked in best {
+            let at = leaving.iter().position(|known| known.entry == ranked.entry);
+            staying.push(at.map(|at| leaving.swap_remove(at).sent));
+        }
+        for gone in &leaving {
+            let key: Box<[u64]> = self.table.candidates.key(gone.entry).into();
+            self.retract(&key, &gone.sent, false);
+        }
+        for (ranked, sent) in best.iter().zip(staying) {
+            let sent = self.announce(group, ranked.entry, sent)?;
+            listed.push(Listed { entry: ranked.entry, rank: ranked.rank, sent });
+        }
+        group.listed = listed;
+        if self.table.spec.other {
+            self.announce_other(group)?;
+        }
+        Ok(())
+    }
+
+    /// Emits a listed entry if it has news; returns what sinks then know of it.
+    fn announce(
+        &mut self,
+        group: &Group,
+        entry: EntryId,
+        sent: Option<Sent>,
+    ) -> Result<Sent, Overflow> {
+        let words = self.table.rules.aggregates.words();
+        let news = self.table.candidates.news(entry);
+        let (Some(sent), Some(news)) = (&sent, news) else {
+            if let Some(quiet) = sent {
+                return Ok(quiet);
+            }
+            let total: Box<[u64]> = self.table.candidates.total(entry).into();
+            let key: Box<[u64]> = self.table.candidates.key(entry).into();
+            self.insert(&key, &total, false);
+            return Ok(self.sent(total));
+        };
+        let key: Box<[u64]> = self.table.candidates.key(entry).into();
+        let total: Box<[u64]> = self.table.candidates.total(entry).into();
+        match self.table.rules.mode {
+            AccumulationMode::Discarding => {
+                let delta = group.news_values.get(news * words..(news + 1) * words);
+                self.insert(&key, delta.unwrap_or_default(), false);
+            }
+            AccumulationMode::Accumulating => self.insert(&key, &total, false),
+            AccumulationMode::Retracting => {
+                if self.table.rules.aggregates.same_results(&sent.values, &total) {
+                    return Ok(sent.clone());
+                }
+                self.retract(&key, sent, false);
+                self.insert(&key, &total, false);
+            }
+        }
+        Ok(self.sent(total))
+    }
+
+    /// Emits the `other` entry if it changed: the total of all candidates less the listed ones.
+    fn announce_other(&mut self, group: &mut Group) -> Result<(), Overflow> {
+        let aggregates = self.table.rules.aggregates.clone();
+        let mut rest = group.total.clone();
+        for listed in &group.listed {
+            aggregates.subtract_all(&mut rest, self.table.candidates.total(listed.entry))?;
+        }
+        if group.listed.is_empty() {
+            // Also what cannot be subtracted means the unlisted: nothing.
+            aggregates.subtract_all(&mut rest, &vec![0; aggregates.words()])?;
+        }
+        let mut key = vec![0; self.table.key.words()];
+        self.other_key(group, &mut key);
+        let is_any = group.count > group.listed.len();
+        let before = group.other.take();
+        match (&before, is_any) {
+            (None, false) => {}
+            (Some(sent), false) => self.retract(&key, sent, true),
+            (None, true) => self.insert(&key, &rest, true),
+            (Some(sent), true) if aggregates.same_results(&sent.values, &rest) => {
+                group.other = before;
+                return Ok(());
+            }
+            (Some(sent), true) => match self.table.rules.mode {
+                AccumulationMode::Discarding => {
+                    let mut delta = rest.clone();
+                    aggregates.subtract_all(&mut delta, &sent.values)?;
+                    self.insert(&key, &delta, true);
+                }
+                AccumulationMode::Accumulating => self.insert(&key, &rest, true),
+                AccumulationMode::Retracting => {
+                    self.retract(&key, sent, true);
+                    self.insert(&key, &rest, true);
+                }
+            },
+        }
+        group.other = is_any.then(|| self.sent(rest.into()));
+        Ok(())
+    }
+
+    /// The key of the `other` entry: the parent's fields, and null for what names an entry.
+    fn other_key(&self, group: &Group, key: &mut [u64]) {
+        let mut parents = 0..;
+        let data: Vec<_> = (0..self.table.key.fields().len())
+            .map(|field| {
+                if self.table.spec.entity.contains(&field) {
+                    return Datum::Null;
+                }
+                parents
+                    .next()
+                    .map_or(Datum::Null, |at| self.table.spec.parent.read(&group.parent, at))
+            })
+            .collect();
+        self.table.key.write(&data, key);
+    }
+
+    fn sent(&self, values: Box<[u64]>) -> Sent {
+        Sent { values, index: self.pane.index, timing: self.pane.timing }
+    }
+
+    fn insert(&mut self, key: &[u64], values: &[u64], is_other: bool) {
+        self.panes.push(key, PaneMeta { is_other, ..self.pane }, values);
+        self.table.account.panes += 1;
+    }
+
+    fn retract(&mut self, key: &[u64], sent: &Sent, is_other: bool) {
+        let pane = PaneMeta {
+            index: sent.index,
+            timing: sent.timing,
+            kind: PaneKind::Retract,
+            is_last: false,
+            is_other,
+            ..self.pane
+        };
+        self.panes.push(key, pane, &sent.values);
+        self.table.account.retracts += 1;
+    }
+}
