@@ -2,7 +2,8 @@
 //!
 //! Read in this order: [`time`], [`value`], [`row`], [`key`], then [`plan`] (what is to be
 //! computed), [`planner`] (how it becomes a cascade), [`shard`] (all stages of a shard; the key
-//! actors are in `table` and `topk`), and [`watermark`]. [`flow`] knows network flows.
+//! actors are in `table` and `topk`), and [`watermark`]. [`flow`] knows network flows,
+//! [`expr`] filters and derived fields.
 //!
 //! What is absent: a clock, files, sockets, threads, async, actors, hash order in any output.
 
@@ -11,6 +12,7 @@ pub mod aggregate;
 pub mod batch;
 mod candidates;
 mod cells;
+pub mod expr;
 pub mod flow;
 mod intake;
 pub mod key;

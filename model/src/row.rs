@@ -225,6 +225,27 @@ impl RowBatch {
         }
     }
 
+    /// Keeps the records for whose index `keeps` is true, in their order; `keeps` is asked once
+    /// for each, in ascending order.
+    pub fn retain(&mut self, mut keeps: impl FnMut(usize) -> bool) {
+        let words = self.layout.words;
+        let mut kept = 0;
+        for index in 0..self.len() {
+            if !keeps(index) {
+                continue;
+            }
+            if kept != index {
+                self.words.copy_within(index * words..(index + 1) * words, kept * words);
+                self.times[kept] = self.times[index];
+                self.positions[kept] = self.positions[index];
+            }
+            kept += 1;
+        }
+        self.words.truncate(kept * words);
+        self.times.truncate(kept);
+        self.positions.truncate(kept);
+    }
+
     /// The words of record `index`, which must be below [`Self::len`].
     pub fn row(&self, index: usize) -> &[u64] {
         &self.words[index * self.layout.words..(index + 1) * self.layout.words]
@@ -338,6 +359,30 @@ mod tests {
             (0, Type::F64, false),
         ] {
             assert_eq!(fits(Datum::Int(number), ty), expected, "{number} {ty}");
+        }
+    }
+
+    #[test]
+    fn retaining_keeps_order_and_moves_all_parts() {
+        let layout =
+            Arc::new(RowLayout::new([Field::new("n", Type::U8), Field::new("b", Type::Big)]));
+        let slots = layout.slots().to_vec();
+        for keep in 0_u32..1 << 5 {
+            let mut batch = RowBatch::new(layout.clone());
+            for n in 0..5 {
+                let position = Position { partition: 0, offset: n };
+                let mut row = batch.push(EventTime::from_millis(n as i64), position);
+                row.set(slots[0], Datum::Int(n.into()));
+                row.set(slots[1], Datum::Int(-i128::from(n)));
+            }
+            batch.retain(|index| keep & 1 << index != 0);
+            assert_eq!(batch.len(), keep.count_ones() as usize);
+            for (index, n) in (0..5_u64).filter(|n| keep & 1 << n != 0).enumerate() {
+                assert_eq!(read(batch.row(index), slots[0]), Datum::Int(n.into()));
+                assert_eq!(read(batch.row(index), slots[1]), Datum::Int(-i128::from(n)));
+                assert_eq!(batch.time(index).as_millis(), n as i64);
+                assert_eq!(batch.position(index).offset, n);
+            }
         }
     }
 
