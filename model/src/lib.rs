@@ -14,6 +14,7 @@ mod candidates;
 mod cells;
 pub mod expr;
 pub mod flow;
+pub mod image;
 mod intake;
 pub mod key;
 pub mod pane;

@@ -93,6 +93,13 @@ impl Run {
         lines
     }
 
+    /// Drops everything but the bytes of an image, and goes on from there.
+    fn restart(&mut self) {
+        let bytes = self.shard.encode().unwrap();
+        let symbols = Arc::new(Symbols::default());
+        self.shard = Shard::decode(self.plan.clone(), symbols, (0, 1), &bytes).unwrap();
+    }
+
     fn records(&mut self, records: &[(i64, [u32; 3], i64)]) -> Vec<String> {
         let mut batch = RowBatch::new(self.plan.row.clone());
         for (time, key, value) in records {
@@ -131,10 +138,12 @@ fn a_late_pane_is_counted_once_at_every_level_in_every_mode() {
         ]);
         assert_eq!(run.plan.record_reads(), 1);
         assert_eq!(run.records(&[(1, [1, 2, 3], 7)]), Vec::<String>::new());
+        run.restart();
         assert_eq!(
             run.watermark(10),
             ["fine 1,2,3 [0,10)#0 on +7", "middle 1,2 [0,10)#0 on +7", "top 1 [0,10)#0 on +7"]
         );
+        run.restart();
         let before = run.shard.accounts().iter().map(|account| account.operations).sum::<u64>();
         let expected: Vec<_> = ["fine 1,2,3", "middle 1,2", "top 1"]
             .iter()
@@ -214,6 +223,7 @@ fn late_data_lifts_an_entry_and_the_displaced_one_is_retracted() {
             on_time,
             ["list 1,- [0,10)#0 on +5", "list 1,7 [0,10)#0 on +7", "total 1 [0,10)#0 on +12"]
         );
+        run.restart();
         let mut got = run.records(&[(2, [1, 8, 0], 6)]);
         // The stage of totals may come before or after the list.
         got.sort_by_key(|line| line.starts_with("total"));
@@ -221,4 +231,32 @@ fn late_data_lifts_an_entry_and_the_displaced_one_is_retracted() {
         run.watermark(i64::MAX);
         assert!(run.shard.is_empty());
     }
+}
+
+#[test]
+fn an_image_of_another_plan_version_or_a_damaged_one_is_refused() {
+    use crate::image::ImageError;
+    let mut run = Run::new(vec![grouping("sums", &["a"], AccumulationMode::Discarding)]);
+    run.records(&[(1, [1, 0, 0], 7)]);
+    let bytes = run.shard.encode().unwrap();
+    let decode = |groupings: Vec<Grouping>, bytes: &[u8]| {
+        let plan = Arc::new(plan(&job(groupings)).unwrap());
+        Shard::decode(plan, Arc::new(Symbols::default()), (0, 1), bytes).map(|_| ())
+    };
+    let same = || vec![grouping("sums", &["a"], AccumulationMode::Discarding)];
+    assert!(decode(same(), &bytes).is_ok());
+    for groupings in [
+        vec![grouping("other", &["a"], AccumulationMode::Discarding)],
+        vec![grouping("sums", &["a", "b"], AccumulationMode::Discarding)],
+        vec![grouping("sums", &["a"], AccumulationMode::Retracting)],
+    ] {
+        let result = decode(groupings, &bytes);
+        assert!(matches!(result, Err(ImageError::OtherPlan { .. })), "{result:?}");
+    }
+    let result = decode(same(), &bytes[..bytes.len() / 2]);
+    assert!(matches!(result, Err(ImageError::Damaged(_))), "{result:?}");
+    let mut newer = bytes;
+    newer[0] = 9;
+    let result = decode(same(), &newer);
+    assert!(matches!(result, Err(ImageError::Version { found: 9 })), "{result:?}");
 }

@@ -281,6 +281,23 @@ impl KeyTable {
             .last()
     }
 
+    /// Puts back a window as it was at `watermark`; windows of one key come oldest first.
+    pub(crate) fn restore(
+        &mut self,
+        key: &[u64],
+        window: Window,
+        meta: Meta,
+        (delta, total): (&[u64], Option<&[u64]>),
+        watermark: Watermark,
+    ) {
+        self.watermark = watermark;
+        let is_late = watermark.0 >= window.end();
+        let (_, cell) = self.find_or_add(self.cells.hash(key), key, window, is_late);
+        self.cells.settle(cell, total);
+        self.cells.delta_mut(cell).copy_from_slice(delta);
+        self.cells.set_meta(cell, meta);
+    }
+
     /// Whether no window and no deadline is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.cells.len() == 0 && self.deadlines.is_empty()

@@ -139,7 +139,7 @@ impl Compiler<'_> {
         let Some(grouping) = self.job.groupings.get(node.grouping) else { return };
         let key = KeyLayout::new(grouping.key.iter().map(|column| Field {
             name: column.name.clone(),
-            ty: self.type_of(column.each.first()),
+            ty: self.type_of(column.each.first().map(|name| &**name)),
         }));
         let aggregates = AggregateLayout::new(grouping.aggregates.iter().map(|aggregate| {
             let ty = match aggregate.function {
@@ -149,7 +149,7 @@ impl Compiler<'_> {
                 | Function::Max
                 | Function::Mean
                 | Function::First
-                | Function::Last => self.type_of(aggregate.fields.first()),
+                | Function::Last => self.type_of(aggregate.fields.first().map(|name| &**name)),
             };
             (aggregate.name.clone(), aggregate.function, ty)
         }));
@@ -197,7 +197,7 @@ impl Compiler<'_> {
 
     fn add_top_k(&mut self, grouping: &Grouping, spec: &TopKSpec, sums: StageId) {
         let Some(below) = self.stages.get(sums.index()) else { return };
-        let number = |name: &Box<str>| below.key.field(name);
+        let number = |name: &str| below.key.field(name);
         let parents: Vec<_> = (0..below.key.fields().len())
             .filter(|field| {
                 below.key.fields().get(*field).is_some_and(|f| !spec.entity.contains(&f.name))
@@ -224,9 +224,9 @@ impl Compiler<'_> {
                 k: spec.k,
                 parent_of: KeyPacker::from_key(&parent, &below.key, &parents),
                 parent,
-                entity: spec.entity.iter().filter_map(number).collect(),
+                entity: spec.entity.iter().filter_map(|name| number(name)).collect(),
                 rank: spec.rank.iter().filter_map(|name| below.aggregates.find(name)).collect(),
-                require: spec.require.iter().filter_map(number).collect(),
+                require: spec.require.iter().filter_map(|name| number(name)).collect(),
                 other: spec.other,
             }),
             has_children: false,
@@ -272,7 +272,7 @@ impl Compiler<'_> {
         self.routes.get(stage.index()).cloned().unwrap_or_default()
     }
 
-    fn type_of(&self, field: Option<&Box<str>>) -> Type {
+    fn type_of(&self, field: Option<&str>) -> Type {
         field.and_then(|name| find(self.job, name)).map_or(Type::U64, |field| field.ty)
     }
 
