@@ -13,3 +13,4 @@ pub mod generator;
 pub mod input;
 pub mod sink;
 pub mod source;
+pub mod text;

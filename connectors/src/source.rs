@@ -88,13 +88,7 @@ impl Polled {
         }
     }
 
-    /// Bytes that the letters hold: a source ends its poll early when they exceed
-    /// [`Polled::LETTER_BYTES_MAX`].
-    pub fn letter_bytes(&self) -> usize {
-        self.letters.iter().map(DeadLetter::bytes).sum()
-    }
-
-    /// Most bytes of letters that a poll should leave.
+    /// Most bytes of letters that one poll leaves: a source then ends the poll early.
     pub const LETTER_BYTES_MAX: usize = 1 << 20;
 }
 
