@@ -16,6 +16,7 @@ pub mod expr;
 pub mod flow;
 pub mod image;
 mod intake;
+pub mod ingest;
 pub mod key;
 pub mod pane;
 pub mod plan;
