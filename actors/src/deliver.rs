@@ -94,7 +94,7 @@ pub(crate) fn exchanged(to: &Addr<ShardActor>, deltas: Exchanged) {
 /// A shard broadcasts its watermark of an exchanged stage, after [`exchanged`] of what it fired.
 pub(crate) fn stage_marked(shards: &[Addr<ShardActor>], mark: &ExchangeMark) {
     for shard in shards {
-        append(shard, StageMarked(mark.clone()));
+        append(shard, StageMarked(*mark));
     }
 }
 

@@ -9,7 +9,7 @@
 //! addressed by (stage, key), handles one message at a time, owns its windows and registers one
 //! deadline with its shard; millions of them live in the tables of
 //! [`nilometer_model::shard::Shard`], which plays mailbox and scheduler for them. See
-//! `docs/adr/0002-key-actors-live-in-tables.md`.
+//! `docs/adr/0001-key-actors-live-in-tables.md`.
 //!
 //! What is absent: window semantics, file formats, configuration; a clock outside of `clock`; a
 //! send outside of `deliver`; a lock or a blocking call on the thread of a shard.

@@ -95,6 +95,18 @@ macro_rules! messages {
 }
 
 messages!(
-    Records, Returned, Progress, Ended, Marked, Exchanged, StageMarked, Closed, Panes, Passed,
-    Handled, Tick, Turn, Drain
+    Records,
+    Returned,
+    Progress,
+    Ended,
+    Marked,
+    Exchanged,
+    StageMarked,
+    Closed,
+    Panes,
+    Passed,
+    Handled,
+    Tick,
+    Turn,
+    Drain
 );

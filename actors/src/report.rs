@@ -98,7 +98,10 @@ pub struct SinkReport {
 #[derive(Debug)]
 pub(crate) enum Report {
     /// Something worth knowing, one sentence.
-    Notice { name: Arc<str>, text: String },
+    Notice {
+        name: Arc<str>,
+        text: String,
+    },
     Failure(Failure),
     Source(SourceReport),
     Shard(ShardReport),

@@ -9,9 +9,7 @@
 use crate::closing::{Closing, Step};
 use crate::credit::Backlog;
 use crate::deliver::{self, Reports};
-use crate::message::{
-    Closed, Exchanged, Handled, Mark, Marked, Panes, Passed, Records, StageMarked,
-};
+use crate::message::{Closed, Exchanged, Handled, Mark, Marked, Panes, Records, StageMarked};
 use crate::report::{Failure, Report, ShardReport};
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
@@ -77,7 +75,7 @@ impl ShardActor {
         }
         for (to, deltas) in std::mem::take(&mut self.output.exchanges) {
             let Some(shard) = self.links.shards.get(to) else { continue };
-            let bytes = deltas.bytes();
+            let bytes = deltas.deltas.bytes();
             self.backlog.sent(bytes);
             deliver::exchanged(shard, Exchanged { deltas, bytes, sender: ctx.address() });
         }
@@ -85,7 +83,7 @@ impl ShardActor {
             deliver::stage_marked(&self.links.shards, &mark);
         }
         // Behind the panes: what the slowest stage of this shard has completed.
-        let watermark = self.shard.watermark();
+        let watermark = self.shard.passed();
         if watermark > self.passed {
             self.passed = watermark;
             deliver::passed(&self.links.sinks, self.id, Mark::Watermark(watermark));

@@ -113,3 +113,54 @@ impl Handler<Tick> for SinkActor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilometer_connectors::memory::MemorySink;
+    use nilometer_model::pane::{PaneMeta, StageId};
+    use nilometer_model::time::{EventTime, Window};
+
+    fn panes(kind: PaneKind, timing: Timing) -> PaneBatch {
+        let window = Window::new(EventTime::from_millis(0), EventTime::from_millis(10));
+        let event_time = window.last_instant();
+        let (index, is_last, is_other) = (0, false, false);
+        let mut panes = PaneBatch::new(StageId(3));
+        let meta = PaneMeta { window, index, timing, is_last, kind, event_time, is_other };
+        panes.push(&[], meta, &[]);
+        panes
+    }
+
+    #[test]
+    fn a_pane_behind_its_watermark_is_a_failure() {
+        use PaneKind::{Insert, Retract};
+        for (passed, shard, kind, timing, is_overtaken) in [
+            (9, 0, Insert, Timing::OnTime, false),
+            (10, 0, Insert, Timing::OnTime, true),
+            (10, 0, Insert, Timing::Early, true),
+            (10, 0, Insert, Timing::Late, false),
+            (10, 0, Retract, Timing::OnTime, false),
+            (10, 1, Insert, Timing::OnTime, false),
+        ] {
+            let (reports, mut reported) = Reports::new();
+            let passed = Watermark(EventTime::from_millis(passed));
+            let mut sink = SinkActor {
+                writer: Box::new(MemorySink::new(|_| Ok(()))),
+                passed: vec![passed, Watermark::MIN],
+                open_shards: 2,
+                is_dirty: false,
+                report: SinkReport::default(),
+                reports,
+            };
+            let panes = panes(kind, timing);
+            sink.check_order(shard, &panes);
+            sink.write(&panes);
+            let is_told = matches!(
+                reported.try_recv(),
+                Ok(Report::Failure(Failure::Order { stage: StageId(3), .. }))
+            );
+            assert_eq!(is_told, is_overtaken, "{kind:?} {timing:?} of shard {shard}");
+            assert_eq!(sink.report.has_failed, is_overtaken);
+        }
+    }
+}

@@ -16,7 +16,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use nilometer_connectors::account::Reason;
 use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
 use nilometer_connectors::sink::SinkError;
-use nilometer_connectors::source::{Polled, Reject, Source, State};
+use nilometer_connectors::source::{Found, Polled, Source, State};
 use nilometer_model::ingest::{Ingest, Taken};
 use nilometer_model::time::ProcessingTime;
 use nilometer_model::watermark::Progress;
@@ -104,8 +104,8 @@ impl SourceActor {
         account.marks.add("clamped", taken.clamped);
         for failed in taken.failed {
             let detail = failed.to_string();
-            let reject = Reject { reason: Reason::Expression, detail: &detail, raw: &[] };
-            self.polled.reject(&self.name, Place::Record(failed.position.offset), reject);
+            let found = Found::new(&self.name, Place::Record(failed.position.offset), &[]);
+            self.polled.reject(found, Reason::Expression, &detail);
         }
         for (owner, batch) in taken.parts {
             let Some(shard) = self.links.shards.get(owner) else { continue };
@@ -169,7 +169,6 @@ impl SourceActor {
         let report = SourceReport { name, account, is_finished };
         self.links.reports.report(Report::Source(report));
     }
-
 }
 
 /// Calls the dead-letter file, if there is one. A broken one is told of once and then let go: the

@@ -97,12 +97,9 @@ mod tests {
         let batches = vec![batch(&[1, 2]), None, batch(&[3])];
         let mut source = MemorySource::new(batches.into_iter(), Some(3));
         let mut out = Polled::new(layout.clone(), false);
-        for (state, len, done) in [
-            (State::More, 2, 2),
-            (State::Pending, 2, 2),
-            (State::More, 3, 3),
-            (State::End, 3, 3),
-        ] {
+        for (state, len, done) in
+            [(State::More, 2, 2), (State::Pending, 2, 2), (State::More, 3, 3), (State::End, 3, 3)]
+        {
             assert_eq!(source.poll(100, &mut out).unwrap(), state);
             assert_eq!((out.batch.len(), out.account.read), (len, done));
             assert_eq!(source.progress(), Some(Progress { done, total: 3 }));
