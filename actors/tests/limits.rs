@@ -130,7 +130,8 @@ struct Breaking(Option<RowBatch>);
 
 impl Source for Breaking {
     fn poll(&mut self, _: usize, out: &mut Polled) -> Result<State, SourceError> {
-        out.batch = self.0.take().expect("a source that failed is not polled again");
+        let Some(batch) = self.0.take() else { panic!("polled again after a failure") };
+        out.batch = batch;
         out.account.read += out.batch.len() as u64;
         let source = io::Error::from(io::ErrorKind::PermissionDenied);
         Err(SourceError::File { path: "in".into(), source })
