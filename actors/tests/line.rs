@@ -45,7 +45,7 @@ fn any_number_of_shards_gives_the_same_totals() {
         assert_eq!(outcome.watermark, Some(Watermark::MAX));
         let fine = plan.stage("fine").unwrap().id.index();
         let fine = &outcome.stages()[fine];
-        assert_eq!((fine.assigned(), fine.expired, fine.no_window), (8_000, 0, 0));
+        assert_eq!((fine.assigned, fine.expired, fine.no_window), (8_000, 0, 0));
     }
 }
 
