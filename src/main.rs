@@ -1,3 +1,12 @@
-//! Nilometer.
+//! The `nilometer` program.
 
-fn main() {}
+use clap::Parser;
+use nilometer::cli::Cli;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match Cli::parse().execute() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -15,7 +15,6 @@ mod cells;
 pub mod expr;
 pub mod flow;
 pub mod image;
-pub mod ingest;
 mod intake;
 pub mod key;
 pub mod pane;

@@ -1,0 +1,67 @@
+//! The command line: what can be asked of the program, and nothing of how it is done.
+//!
+//! A command is one variant of `Command` and one module with `execute`.
+
+use crate::failure::Failure;
+use crate::{check, completions, schema};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Turns unbounded, out-of-order streams into results that are right early, on time and late.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done, or drained after a signal
+  1    failed while running
+  2    the configuration or the command line is wrong
+  3    input cannot be read
+  4    output cannot be written
+  5    stored state was refused
+  130  stopped by a second signal";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say whether a pipeline is valid, and everything that is wrong with it
+    #[command(after_help = check::EXAMPLES)]
+    Check(PipelineArgs),
+    /// Print the JSON Schema of pipeline files, for editors
+    #[command(after_help = schema::EXAMPLES)]
+    Schema,
+    /// Print completions for a shell
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::CompletionsArgs),
+}
+
+/// A pipeline and what changes in it.
+#[derive(Debug, Args)]
+pub struct PipelineArgs {
+    /// Pipeline: a TOML file
+    pub file: PathBuf,
+    /// Set a value of the pipeline, as `path=value`; goes before the file and the environment
+    ///
+    /// Elements of an array are named by number from 0 or by their `name`, for example
+    /// `group.HOSTS.top_k.k=3`. The value is TOML; what is not is a text.
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub sets: Vec<String>,
+}
+
+impl Cli {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// Why it failed, with its exit code.
+    pub fn execute(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Check(args) => check::execute(&args),
+            Command::Schema => schema::execute(),
+            Command::Completions(args) => completions::execute(&args),
+        }
+    }
+}

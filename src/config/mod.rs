@@ -1,0 +1,141 @@
+//! Configuration: from a TOML file to a [`Pipeline`] that cannot be wrong.
+//!
+//! In order: the text is parsed into a tree (`node`); `--set` arguments (`overrides`) and
+//! variables of the environment (`variables`) change the tree; groups take over defaults
+//! (`inherit`); the tree is read into raw types, which are what the user typed (`raw`); and
+//! `validate` makes a pipeline of them. Every mistake is reported, with its place.
+
+mod inherit;
+mod node;
+mod overrides;
+mod pipeline;
+mod place;
+mod problem;
+mod raw;
+mod settings;
+mod validate;
+mod variables;
+
+pub use node::Origin;
+pub use pipeline::{
+    FileFormat, FlowConfig, Pipeline, Records, SinkConfig, SinkFormat, SinkKind, SourceConfig,
+    SourceKind,
+};
+pub use place::Place;
+pub use problem::{ConfigErrors, Look, Problem};
+pub use settings::Setting;
+pub use variables::Lookup;
+
+use node::{Node, NodeValue};
+use place::{Texts, is_secret};
+use problem::Problems;
+use raw::RawConfig;
+use raw::reader::{FromNode, Reader};
+use std::path::Path;
+use toml_edit::Document;
+
+/// Reads the pipeline in the file at `path`, with the `--set` arguments `sets`.
+///
+/// # Errors
+/// Everything that is wrong with it, the file itself included.
+pub fn load(path: &Path, sets: &[String]) -> Result<Pipeline, ConfigErrors> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let mut texts = Texts::default();
+        let text = texts.add(&name, "");
+        ConfigErrors::single(
+            texts,
+            Problem {
+                place: Place::new(text, 0..0),
+                message: format!("cannot read `{name}`: {error}"),
+                help: Some("give the path of a pipeline, a TOML file in UTF-8".into()),
+            },
+        )
+    })?;
+    load_text((&name, &text), sets, &|name| std::env::var(name).ok())
+}
+
+/// Reads the pipeline that `text` says, with the `--set` arguments `sets`; `lookup` gives the
+/// variables of the environment.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load_text(
+    (name, text): (&str, &str),
+    sets: &[String],
+    lookup: &Lookup<'_>,
+) -> Result<Pipeline, ConfigErrors> {
+    let (mut texts, mut problems) = (Texts::default(), Problems::default());
+    let file = texts.add(name, text);
+    let document = match Document::parse(text) {
+        Ok(document) => document,
+        Err(error) => {
+            let place = Place::new(file, error.span().unwrap_or(0..0));
+            hide_lines(text, file, &mut texts);
+            problems.add_with_help(place, format!("not TOML: {}", error.message()), SYNTAX_HELP);
+            return Err(problems.into_errors(texts));
+        }
+    };
+    let place = |span: Option<std::ops::Range<usize>>| span.map(|span| Place::new(file, span));
+    let start = (Place::new(file, 0..0), Origin::File);
+    let mut root = node::from_table(document.as_table(), start, &place);
+    for set in sets {
+        overrides::apply(&mut root, set, &mut texts, &mut problems);
+    }
+    hide_secrets(&root, &mut texts);
+    variables::interpolate(&mut root, lookup, &mut problems);
+    inherit::inherit(&mut root);
+    let mut reader = Reader::new(&mut problems);
+    let raw = RawConfig::from_node(&root, &mut reader);
+    let settings = reader.settings;
+    let pipeline = raw.and_then(|raw| validate::validate(&raw, settings, &mut problems));
+    match pipeline {
+        Some(pipeline) if problems.is_empty() => Ok(pipeline),
+        Some(_) | None => Err(problems.into_errors(texts)),
+    }
+}
+
+const SYNTAX_HELP: &str = "see https://toml.io for the language";
+
+/// The JSON Schema of configuration files.
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(RawConfig);
+    schema.insert("title".into(), "nilometer pipeline".into());
+    schema.to_value()
+}
+
+/// Blots out the values of secrets.
+fn hide_secrets(node: &Node, texts: &mut Texts) {
+    match &node.value {
+        NodeValue::Table(entries) => {
+            for entry in entries {
+                if is_secret(&entry.name) {
+                    texts.hide(entry.node.place);
+                } else {
+                    hide_secrets(&entry.node, texts);
+                }
+            }
+        }
+        NodeValue::Array(nodes) => nodes.iter().for_each(|node| hide_secrets(node, texts)),
+        NodeValue::Text(_)
+        | NodeValue::Int(_)
+        | NodeValue::Float(_)
+        | NodeValue::Bool(_)
+        | NodeValue::Date(_)
+        | NodeValue::Wrong => {}
+    }
+}
+
+/// Blots out lines that may hold secrets in a text that could not be parsed.
+fn hide_lines(text: &str, file: usize, texts: &mut Texts) {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let end = start + line.trim_end_matches('\n').len();
+        let words = line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let is_hidden = words.into_iter().any(is_secret);
+        if is_hidden && let Some(sign) = line.find('=') {
+            texts.hide(Place::new(file, start + sign + 1..end));
+        }
+        start += line.len();
+    }
+}

@@ -1,0 +1,166 @@
+//! A pipeline as the rest of the program takes it: every name looked up, every default filled in.
+
+use super::settings::Setting;
+use nilometer_connectors::text::RecordSchema;
+use nilometer_model::flow::FlowSettings;
+use nilometer_model::plan::{Job, Plan};
+use nilometer_model::watermark::WatermarkSettings;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A valid pipeline.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    /// What the user wants computed.
+    pub job: Job,
+    /// How it is computed.
+    pub plan: Arc<Plan>,
+    /// Inputs; none for a pipeline that only transcripts feed.
+    pub sources: Vec<SourceConfig>,
+    /// What records are.
+    pub records: Records,
+    /// How event time advances.
+    pub watermark: WatermarkSettings,
+    /// Outputs, in the order of the file.
+    pub sinks: Vec<SinkConfig>,
+    /// File for records that cannot be used.
+    pub dead_letters: Option<PathBuf>,
+    /// Shards that work in parallel; `None`: one per core.
+    pub shards: Option<usize>,
+    /// Most distinct texts kept at once.
+    pub max_texts: usize,
+    /// Every setting in force.
+    pub settings: Vec<Setting>,
+}
+
+/// One input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceConfig {
+    /// Name in summaries, unique.
+    pub name: String,
+    /// What it is.
+    pub kind: SourceKind,
+}
+
+/// What an input is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SourceKind {
+    /// Files, read in this order.
+    Files {
+        /// Their paths, relative to the working directory; at least one.
+        paths: Vec<PathBuf>,
+        /// What they hold.
+        format: FileFormat,
+        /// Most bytes of a line; a longer one is rejected.
+        line_bytes_max: usize,
+    },
+    /// A collector of flow datagrams.
+    Udp {
+        /// Where it listens.
+        listen: SocketAddr,
+        /// Bytes of the socket buffer.
+        receive_buffer: usize,
+    },
+}
+
+impl SourceKind {
+    /// Whether the input may go on for ever.
+    pub const fn is_live(&self) -> bool {
+        match self {
+            Self::Files { .. } => false,
+            Self::Udp { .. } => true,
+        }
+    }
+
+    /// Whether its records are flows.
+    pub const fn is_flow(&self) -> bool {
+        match self {
+            Self::Udp { .. } => true,
+            Self::Files { format, .. } => match format {
+                FileFormat::Capture | FileFormat::Datagram { .. } | FileFormat::Opennms => true,
+                FileFormat::Ndjson | FileFormat::Csv { .. } => false,
+            },
+        }
+    }
+}
+
+/// What files hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFormat {
+    /// pcap or pcapng with flow datagrams.
+    Capture,
+    /// One flow datagram per file.
+    Datagram {
+        /// Who sent it.
+        exporter: IpAddr,
+    },
+    /// OpenNMS flow documents, one JSON object per line.
+    Opennms,
+    /// One JSON object per line, with the fields of `[record]`.
+    Ndjson,
+    /// Values below a header line, with the fields of `[record]`.
+    Csv {
+        /// What parts them.
+        delimiter: u8,
+    },
+}
+
+/// What the records of a pipeline are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Records {
+    /// Flows, with the fields of [`nilometer_model::flow::FLOW_FIELDS`].
+    Flows(FlowConfig),
+    /// Whatever the user has declared.
+    Declared(RecordSchema),
+}
+
+/// How flows are read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FlowConfig {
+    /// Table of exporters.
+    pub exporters: Option<PathBuf>,
+    /// Table of applications.
+    pub applications: Option<PathBuf>,
+    /// How they are normalised.
+    pub settings: FlowSettings,
+}
+
+/// One output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SinkConfig {
+    /// Name, unique.
+    pub name: String,
+    /// What it is.
+    pub kind: SinkKind,
+}
+
+/// What an output is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SinkKind {
+    /// A file.
+    File {
+        /// Its path, relative to the working directory.
+        path: PathBuf,
+        /// Form of a pane.
+        format: SinkFormat,
+    },
+    /// Standard output.
+    Stdout {
+        /// Form of a pane.
+        format: SinkFormat,
+    },
+    /// A table for people on standard output.
+    Table,
+}
+
+/// Form of a pane in output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkFormat {
+    /// One JSON object per line.
+    Pane,
+    /// The summary document of flows.
+    FlowSummary,
+    /// Comma-separated values.
+    Csv,
+}

@@ -1,0 +1,155 @@
+//! Raw types of `[[group]]` and `[defaults]`.
+
+use super::lists::{List, Names};
+use super::reader::Presence::{Default, Optional, Required};
+use super::scalar::{Length, Shift, Whole, raw_names};
+use super::table::raw_table;
+use super::text_or_table::{RawAggregate, RawColumn, RawWindow};
+
+raw_table! {
+    /// What every group takes over unless it says otherwise.
+    pub(crate) struct RawDefaults {
+        /// Window of the groups.
+        window: RawWindow = Optional,
+        /// How long state is kept after a window is complete.
+        allowed_lateness: Length = Optional,
+        /// What sinks see.
+        mode: RawMode = Optional,
+        /// Aggregates that every group has, before its own.
+        aggregates: Names<RawAggregate> = Optional,
+        /// Completes the `top_k` of groups that have one.
+        top_k: RawTopKDefaults = Optional,
+        /// Names of the sinks.
+        sinks: List<String> = Optional,
+    }
+}
+
+raw_table! {
+    /// A grouping.
+    pub(crate) struct RawGroup {
+        /// Name of the stage and its panes, unique.
+        name: String = Required,
+        /// What records are grouped by: names of fields, or columns with a name that take each of several fields. Empty: one group.
+        key: List<RawColumn> = Required,
+        /// `"global"`, or `{ fixed = size, offset = shift, phase = "aligned" | "by_key" }`.
+        window: RawWindow = Required,
+        /// How long state is kept after a window is complete; records that come later are dropped, and counted.
+        allowed_lateness: Length = Default("\"0s\""),
+        /// What sinks see: `discarding` (what came since the pane before), `accumulating` (the total so far) or `retracting` (minus the old total, plus the new one).
+        mode: RawMode = Default("\"accumulating\""),
+        /// Aggregates by name: `"function(field)"`, or a table.
+        aggregates: Names<RawAggregate> = Required,
+        /// Emit only the largest entries of each parent key.
+        top_k: RawTopK = Optional,
+        /// Names of the sinks; by default every sink. Empty: only other groups read it.
+        sinks: List<String> = Optional,
+    }
+}
+
+raw_names! {
+    /// What sinks see.
+    pub(crate) enum RawMode ("mode") {
+        /// What came since the pane before.
+        Discarding = "discarding",
+        /// The total so far.
+        Accumulating = "accumulating",
+        /// Minus the old total, plus the new one.
+        Retracting = "retracting",
+    }
+}
+
+raw_table! {
+    /// Windows of one length side by side.
+    pub(crate) struct RawFixed {
+        /// Length of a window.
+        fixed: Length = Required,
+        /// Where a window begins, counted from the Unix epoch; may be negative.
+        offset: Shift = Default("\"0s\""),
+        /// `aligned` for every key, or shifted `by_key` so that not all windows end at once.
+        phase: RawPhase = Default("\"aligned\""),
+    }
+}
+
+raw_names! {
+    /// Where windows begin.
+    pub(crate) enum RawPhase ("phase") {
+        /// At the same times for every key.
+        Aligned = "aligned",
+        /// Shifted by a hash of the key.
+        ByKey = "by_key",
+    }
+}
+
+raw_table! {
+    /// A key column that takes each of several fields: a record counts once for each.
+    pub(crate) struct RawColumnTable {
+        /// Name in output.
+        name: String = Required,
+        /// The fields.
+        each: List<String> = Required,
+    }
+}
+
+raw_table! {
+    /// An aggregate of one field, or of one field for each of a column's.
+    pub(crate) struct RawAggregateTable {
+        /// `count`, `sum`, `min`, `max`, `mean`, `first` or `last`.
+        function: RawFunction = Required,
+        /// The field; none for `count`.
+        field: String = Optional,
+        /// The fields, in step with those of a key column that has `each`.
+        each: List<String> = Optional,
+    }
+}
+
+raw_names! {
+    /// What an aggregate computes.
+    pub(crate) enum RawFunction ("aggregate function") {
+        /// Number of records.
+        Count = "count",
+        /// Sum.
+        Sum = "sum",
+        /// Smallest value.
+        Min = "min",
+        /// Largest value.
+        Max = "max",
+        /// Arithmetic mean.
+        Mean = "mean",
+        /// Value of the earliest record.
+        First = "first",
+        /// Value of the latest record.
+        Last = "last",
+    }
+}
+
+raw_table! {
+    /// Which entries of a group are emitted.
+    pub(crate) struct RawTopK {
+        /// How many entries per parent key and window, at least 1.
+        k: Whole<1, 1_000_000> = Default("10"),
+        /// Key columns that make up an entry; the others are the parent key.
+        entity: List<String> = Required,
+        /// Aggregates whose sum ranks the entries.
+        rank: List<String> = Required,
+        /// Key columns that an entry must have a value in to be listed.
+        require: List<String> = Default("[]"),
+        /// Whether an entry `__other` carries what is not listed.
+        other: bool = Default("false"),
+    }
+}
+
+raw_table! {
+    /// What completes the `top_k` of groups.
+    pub(crate) struct RawTopKDefaults {
+        /// How many entries per parent key and window, at least 1.
+        k: Whole<1, 1_000_000> = Optional,
+        /// Key columns that make up an entry.
+        entity: List<String> = Optional,
+        /// Aggregates whose sum ranks the entries.
+        rank: List<String> = Optional,
+        /// Key columns that an entry must have a value in to be listed.
+        require: List<String> = Optional,
+        /// Whether an entry `__other` carries what is not listed.
+        other: bool = Optional,
+    }
+}

@@ -1,0 +1,181 @@
+//! Raw types: a configuration as the user typed it.
+//!
+//! Nothing is decided here beyond types, units and bounds of single values; names are looked up
+//! and settings weighed against each other by [`super::validate`]. The documentation of every
+//! setting is that of its field: `nilometer schema` prints it.
+
+pub(crate) mod group;
+pub(crate) mod lists;
+pub(crate) mod reader;
+pub(crate) mod scalar;
+pub(crate) mod sink;
+pub(crate) mod source;
+pub(crate) mod table;
+pub(crate) mod text_or_table;
+
+use group::{RawDefaults, RawGroup};
+use lists::{List, Names, Tables};
+use reader::Presence::{Default, Optional, Required};
+use scalar::{Length, Limit, Whole, raw_names};
+use sink::RawSink;
+use source::RawSource;
+use table::raw_table;
+use text_or_table::{RawField, RawShards};
+
+raw_table! {
+    /// A pipeline: what is read, how it is grouped, and where results go.
+    pub(crate) struct RawConfig {
+        /// File that takes records which cannot be used, one JSON object per line; without it they are only counted.
+        dead_letters: String = Optional,
+        /// The pipeline as a whole.
+        pipeline: RawPipeline = Required,
+        /// Inputs.
+        source: Tables<RawSource> = Default("[]"),
+        /// Fields of records that are not flows.
+        record: RawRecord = Optional,
+        /// How far event time has certainly come.
+        watermark: RawWatermark = Default("{}"),
+        /// How flows are normalised.
+        flows: RawFlows = Default("{}"),
+        /// What every group takes over unless it says otherwise: `window`, `allowed_lateness`, `mode`, `sinks`; `aggregates` come before those of the group; `top_k` completes that of the group.
+        defaults: RawDefaults = Optional,
+        /// Groupings wanted.
+        group: Tables<RawGroup> = Default("[]"),
+        /// Outputs; without any, panes go to stdout.
+        sink: Tables<RawSink> = Default(r#"[{ name = "stdout", kind = "stdout" }]"#),
+    }
+}
+
+raw_table! {
+    /// The pipeline as a whole.
+    pub(crate) struct RawPipeline {
+        /// Name; every pane carries it.
+        name: String = Required,
+        /// Key fields that place records on shards; by default those that all groupings share.
+        shard_by: List<String> = Optional,
+        /// Number of key groups, the units that keys are spread by; 1 to 65535.
+        key_groups: Whole<1, 65_535> = Default("256"),
+        /// Shards that work in parallel, 1 to 1024, or `"cores"`.
+        shards: RawShards = Default("\"cores\""),
+        /// Most distinct texts kept in memory at once, 1 to 4294967295; records beyond are dead letters.
+        max_texts: Whole<1, 4_294_967_295> = Default("4000000"),
+        /// Whether groupings may regroup results of others instead of reading records.
+        cascade: bool = Default("true"),
+    }
+}
+
+raw_table! {
+    /// Fields of records that are not flows.
+    pub(crate) struct RawRecord {
+        /// Field with the event time.
+        time: String = Required,
+        /// Unit of the event time: `s`, `ms`, `us` or `ns` since the Unix epoch, or `rfc3339`.
+        time_unit: RawTimeUnit = Default("\"ms\""),
+        /// The other fields: a type (`bool`, `u8`, `u16`, `u32`, `u64`, `i64`, `i128`, `f64`, `text`, `ip`, `object`), or a type and where it is found.
+        fields: Names<RawField> = Required,
+    }
+}
+
+raw_names! {
+    /// Unit of event times.
+    pub(crate) enum RawTimeUnit ("time unit") {
+        /// Seconds since the Unix epoch.
+        Seconds = "s",
+        /// Milliseconds since the Unix epoch.
+        Millis = "ms",
+        /// Microseconds since the Unix epoch.
+        Micros = "us",
+        /// Nanoseconds since the Unix epoch.
+        Nanos = "ns",
+        /// A text as in RFC 3339.
+        Rfc3339 = "rfc3339",
+    }
+}
+
+raw_table! {
+    /// A field and where it is found.
+    pub(crate) struct RawFieldTable {
+        /// Type of its values.
+        ty as "type": RawType = Required,
+        /// Member or column that holds it, members of members joined by points; by default its name.
+        from: String = Optional,
+    }
+}
+
+raw_names! {
+    /// Type of a field.
+    pub(crate) enum RawType ("type") {
+        /// `true` or `false`.
+        Bool = "bool",
+        /// Unsigned, 8 bits.
+        U8 = "u8",
+        /// Unsigned, 16 bits.
+        U16 = "u16",
+        /// Unsigned, 32 bits.
+        U32 = "u32",
+        /// Unsigned, 64 bits.
+        U64 = "u64",
+        /// Signed, 64 bits.
+        I64 = "i64",
+        /// Signed, 128 bits.
+        I128 = "i128",
+        /// IEEE double.
+        F64 = "f64",
+        /// Text.
+        Text = "text",
+        /// IPv4 or IPv6 address.
+        Ip = "ip",
+        /// A JSON object.
+        Object = "object",
+    }
+}
+
+raw_table! {
+    /// How far event time has certainly come.
+    pub(crate) struct RawWatermark {
+        /// `end_of_input` (nothing is complete before all input is read; the default where all sources are files) or `bounded` (the largest event time less `out_of_orderness`).
+        kind: RawWatermarkKind = Optional,
+        /// How far behind the largest event time a record may come and still be in time; must be given for `bounded`.
+        out_of_orderness: Length = Optional,
+        /// A source that is at its end and silent for so long holds nothing back, or `"off"`; by default `"30s"` where a source is live.
+        idle_after: Limit = Optional,
+        /// An event time further ahead of the clock than this does not move the watermark past the clock, or `"off"`; by default `"5m"` where a source is live.
+        max_future_skew: Limit = Optional,
+    }
+}
+
+raw_names! {
+    /// How the watermark is estimated.
+    pub(crate) enum RawWatermarkKind ("watermark") {
+        /// Nothing is complete before all input is read.
+        EndOfInput = "end_of_input",
+        /// The largest event time less a bound.
+        Bounded = "bounded",
+    }
+}
+
+raw_table! {
+    /// How flows are normalised.
+    pub(crate) struct RawFlows {
+        /// CSV file of exporters: `address,node_id,foreign_source,foreign_id,sampling`.
+        exporters: String = Optional,
+        /// CSV file of application rules: `protocol,port range,name`.
+        applications: String = Optional,
+        /// What to do with the reverse direction of a biflow: `count` it, or `split` it off as a flow of its own.
+        biflow: RawBiflow = Default("\"count\""),
+        /// Longest part of a flow that counts, measured back from its end, or `"off"`; what lies before is cut, and its bytes are counted.
+        max_flow_duration: Limit = Default("\"off\""),
+        /// Shift the times of an exporter whose clock differs by more than this from the time of arrival, or `"off"`.
+        clock_correction: Limit = Default("\"off\""),
+    }
+}
+
+raw_names! {
+    /// What to do with the reverse direction of a biflow.
+    pub(crate) enum RawBiflow ("biflow treatment") {
+        /// Count it, and leave it out.
+        Count = "count",
+        /// Make it a flow of its own.
+        Split = "split",
+    }
+}

@@ -1,0 +1,214 @@
+//! Settings with a short form (a text) and a long one (a table).
+
+use super::group::{RawAggregateTable, RawColumnTable, RawFixed, RawFunction};
+use super::reader::{FromNode, Given, Reader, Spanned};
+use super::scalar::{Choice, Whole, read_choice};
+use super::{RawFieldTable, RawType};
+use crate::config::node::{Node, NodeValue};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use std::borrow::Cow;
+
+/// A window: `"global"`, or fixed windows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RawWindow {
+    /// One window for all of time.
+    Global,
+    /// Windows of one length side by side.
+    Fixed(RawFixed),
+}
+
+impl FromNode for RawWindow {
+    const EXPECTED: &'static str = "\"global\" or a table";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        const HELP: &str = "write \"global\" or { fixed = \"60s\" }";
+        match &node.value {
+            NodeValue::Text(text) if text == "global" => Some(Self::Global),
+            NodeValue::Text(text) => {
+                let message = format!("{}: there is no window `{text}`", reader.here());
+                reader.problems.add_with_help(node.place, message, HELP);
+                None
+            }
+            NodeValue::Table(_) => RawFixed::from_node(node, reader).map(Self::Fixed),
+            _ => {
+                reader.refuse_kind::<Self>(node);
+                None
+            }
+        }
+    }
+}
+
+/// A key column: the name of a field, or a column of several.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RawColumn {
+    /// A field under its own name.
+    Field(String),
+    /// Each of several fields.
+    Each(RawColumnTable),
+}
+
+impl FromNode for RawColumn {
+    const EXPECTED: &'static str = "the name of a field or a table";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.value {
+            NodeValue::Text(_) => String::from_node(node, reader).map(Self::Field),
+            NodeValue::Table(_) => RawColumnTable::from_node(node, reader).map(Self::Each),
+            _ => {
+                reader.refuse_kind::<Self>(node);
+                None
+            }
+        }
+    }
+}
+
+/// The type of a field, and perhaps where it is found.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RawField {
+    /// A type.
+    Type(RawType),
+    /// A type and a place.
+    From(RawFieldTable),
+}
+
+impl FromNode for RawField {
+    const EXPECTED: &'static str = "the name of a type or a table";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.value {
+            NodeValue::Table(_) => RawFieldTable::from_node(node, reader).map(Self::From),
+            NodeValue::Text(_) => read_choice(node, reader).map(Self::Type),
+            _ => {
+                reader.refuse_kind::<Self>(node);
+                None
+            }
+        }
+    }
+}
+
+/// An aggregate: a function, and the field or fields that it takes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RawAggregate {
+    /// What it computes.
+    pub(crate) function: Given<RawFunction>,
+    /// The field.
+    pub(crate) field: Given<String>,
+    /// Several fields, in step with a column of several.
+    pub(crate) each: Given<Vec<Spanned<String>>>,
+}
+
+impl FromNode for RawAggregate {
+    const EXPECTED: &'static str = "\"function(field)\" or a table";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.value {
+            NodeValue::Text(text) => read_call(text, node, reader),
+            NodeValue::Table(_) => {
+                let table = RawAggregateTable::from_node(node, reader)?;
+                Some(Self { function: table.function, field: table.field, each: table.each })
+            }
+            _ => {
+                reader.refuse_kind::<Self>(node);
+                None
+            }
+        }
+    }
+}
+
+/// Reads `function(field)`.
+fn read_call(text: &str, node: &Node, reader: &mut Reader<'_>) -> Option<RawAggregate> {
+    let call = text.trim().strip_suffix(')').and_then(|text| text.split_once('('));
+    let Some((function, field)) = call else {
+        let message = format!("{}: `{text}` is not {}", reader.here(), RawAggregate::EXPECTED);
+        let names: Vec<_> = RawFunction::ALL.iter().map(|(name, _)| *name).collect();
+        let help = format!("for example \"sum(bytes)\"; functions are {}", names.join(", "));
+        reader.problems.add_with_help(node.place, message, help);
+        return None;
+    };
+    let (function, field) = (function.trim(), field.trim());
+    let part = |part: &str| Node {
+        value: NodeValue::Text(part.into()),
+        place: part_of(text, part, node),
+        origin: node.origin,
+    };
+    let function = part(function);
+    let spanned = read_choice(&function, reader).map(|value| Spanned {
+        value,
+        place: function.place,
+        origin: function.origin,
+    });
+    let field = if field.is_empty() {
+        Given::Absent
+    } else {
+        let (value, node) = (field.to_owned(), part(field));
+        Given::Value(Spanned { value, place: node.place, origin: node.origin })
+    };
+    let function = spanned.map_or(Given::Wrong, Given::Value);
+    Some(RawAggregate { function, field, each: Given::Absent })
+}
+
+/// The place of `part`, a slice of `text`, where the text stands between its quotes as it is; else
+/// the place of the whole.
+fn part_of(text: &str, part: &str, node: &Node) -> crate::config::place::Place {
+    let is_plain = node.place.end.saturating_sub(node.place.start) == text.len() + 2;
+    match text.find(part) {
+        // One byte for the quote.
+        Some(start) if is_plain => node.place.part(start + 1..start + 1 + part.len()),
+        _ => node.place,
+    }
+}
+
+/// How many shards: a number, or as many as there are cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RawShards {
+    /// One per core.
+    Cores,
+    /// So many.
+    Number(usize),
+}
+
+impl FromNode for RawShards {
+    const EXPECTED: &'static str = "a whole number or \"cores\"";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        if node.text() == Some("cores") {
+            return Some(Self::Cores);
+        }
+        if matches!(node.value, NodeValue::Int(_) | NodeValue::Text(_)) {
+            let number = Whole::<1, 1024>::from_node(node, reader)?;
+            return Some(Self::Number(number.count()));
+        }
+        reader.refuse_kind::<Self>(node);
+        None
+    }
+}
+
+/// Implements [`JsonSchema`] for types that take either of two forms.
+macro_rules! either_schema {
+    ($($name:ident: $generator:ident => $short:expr, $long:ty;)*) => {
+        $(
+            impl JsonSchema for $name {
+                fn inline_schema() -> bool {
+                    true
+                }
+
+                fn schema_name() -> Cow<'static, str> {
+                    stringify!($name).trim_start_matches("Raw").into()
+                }
+
+                fn json_schema($generator: &mut SchemaGenerator) -> Schema {
+                    let short: Schema = $short;
+                    json_schema!({ "anyOf": [short, $generator.subschema_for::<$long>()] })
+                }
+            }
+        )*
+    };
+}
+
+either_schema! {
+    RawWindow: generator => json_schema!({ "const": "global" }), RawFixed;
+    RawColumn: generator => json_schema!({ "type": "string" }), RawColumnTable;
+    RawField: generator => generator.subschema_for::<RawType>(), RawFieldTable;
+    RawAggregate: generator => json_schema!({ "type": "string" }), RawAggregateTable;
+    RawShards: generator => json_schema!({ "const": "cores" }), Whole<1, 1024>;
+}

@@ -1,0 +1,36 @@
+//! The effective settings: every value in force and who gave it, for `plan`.
+
+use super::node::Origin;
+use super::place::is_secret;
+use serde_json::Value as Json;
+
+/// One setting in force.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Setting {
+    /// Its path, as `--set` takes it.
+    pub path: String,
+    /// Its value, as the user would type it; `"***"` for a secret.
+    pub value: Json,
+    /// Who gave it.
+    #[serde(rename = "from")]
+    pub origin: Origin,
+}
+
+impl Setting {
+    /// A setting; the value of a secret is forgotten.
+    pub fn new(path: &[String], value: Json, origin: Origin) -> Self {
+        let is_secret = path.last().is_some_and(|name| is_secret(name));
+        let value = if is_secret { Json::from("***") } else { value };
+        Self { path: join(path), value, origin }
+    }
+}
+
+/// The path as it is typed.
+pub(crate) fn join(path: &[String]) -> String {
+    let quoted = path.iter().map(|name| {
+        let is_bare = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        if is_bare { name.clone() } else { Json::from(name.as_str()).to_string() }
+    });
+    quoted.collect::<Vec<_>>().join(".")
+}

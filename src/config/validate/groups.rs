@@ -1,0 +1,338 @@
+//! Groupings: keys, windows, top-K.
+
+use super::aggregates::aggregates;
+use super::names::{self, FLOW_EACH, check_unique, check_word, expand};
+use super::outputs::SinkNames;
+use crate::config::pipeline::Records;
+use crate::config::place::Place;
+use crate::config::problem::Problems;
+use crate::config::raw::RawConfig;
+use crate::config::raw::group::{RawGroup, RawMode, RawPhase, RawTopK};
+use crate::config::raw::reader::{Given, Spanned};
+use crate::config::raw::text_or_table::{RawColumn, RawWindow};
+use nilometer_model::flow::FLOW_FIELDS;
+use nilometer_model::pane::AccumulationMode;
+use nilometer_model::plan::{AggregateSpec, Grouping, KeyColumn, TopKSpec, Trigger};
+use nilometer_model::row::Field;
+use nilometer_model::value::Type;
+use nilometer_model::window::{Phase, WindowFn};
+
+/// What groupings may refer to.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    /// Fields of the records; `None` if they are not known, which has been reported.
+    fields: Option<Vec<Field>>,
+    /// Whether records are flows.
+    pub(crate) is_flow: bool,
+    /// Whether a source may go on for ever.
+    is_live: bool,
+    sinks: SinkNames,
+}
+
+impl Scope {
+    /// What there is in a pipeline with these records.
+    pub(crate) fn new(raw: &RawConfig, records: &Option<Records>, is_live: bool) -> Self {
+        let (fields, is_flow) = match records {
+            Some(Records::Flows(_)) => {
+                let fields = FLOW_FIELDS.iter().map(|info| Field::new(info.name, info.ty));
+                (Some(fields.collect()), true)
+            }
+            Some(Records::Declared(record)) => (
+                Some(record.fields.iter().map(|field| Field::new(&field.name, field.ty)).collect()),
+                false,
+            ),
+            None => (None, false),
+        };
+        Self { fields, is_flow, is_live, sinks: SinkNames::new(raw) }
+    }
+
+    /// The fields of the records.
+    pub(crate) fn fields(&self) -> &[Field] {
+        self.fields.as_deref().unwrap_or(&[])
+    }
+
+    /// The fields that `name` stands for: itself, or each of several of a flow. Reports a name
+    /// that is not known.
+    pub(crate) fn look_up(
+        &self,
+        name: &str,
+        place: Place,
+        problems: &mut Problems,
+    ) -> Option<Vec<Box<str>>> {
+        let fields = self.fields.as_ref()?;
+        let each = FLOW_EACH.iter().find(|(known, _)| self.is_flow && *known == name);
+        if let Some((_, each)) = each {
+            return Some(each.iter().map(|field| (*field).into()).collect());
+        }
+        if fields.iter().any(|field| &*field.name == name) {
+            return Some(vec![name.into()]);
+        }
+        let each = FLOW_EACH.iter().filter(|_| self.is_flow).map(|(name, _)| *name);
+        let known = fields.iter().map(|field| &*field.name).chain(each);
+        problems.add_unknown(place, ("field", name), known);
+        None
+    }
+
+    /// The type of field `name`.
+    pub(crate) fn ty(&self, name: &str) -> Option<Type> {
+        let field = self.fields().iter().find(|field| &*field.name == name)?;
+        Some(field.ty)
+    }
+}
+
+/// The groupings; one that is wrong is reported and left out.
+pub(crate) fn groups(raw: &RawConfig, scope: &Scope, problems: &mut Problems) -> Vec<Grouping> {
+    let Some(groups) = raw.group.value() else { return Vec::new() };
+    let tables = &groups.tables;
+    if tables.is_empty() && groups.is_whole {
+        problems.add_with_help(
+            raw.place,
+            "there is nothing to compute",
+            "add at least one [[group]] with `name`, `key`, `window` and `aggregates`",
+        );
+    }
+    let names = tables.iter().filter_map(|group| group.name.get());
+    check_unique("group", names.map(|name| (name.value.as_str(), name.place)), problems);
+    tables.iter().filter_map(|group| grouping(group, scope, problems)).collect()
+}
+
+fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Grouping> {
+    if let Given::Value(name) = &raw.name {
+        check_word(&name.value, "group", name.place, problems);
+    }
+    let key = key(raw, scope, problems);
+    let window = window(raw, key.as_deref(), scope, problems);
+    let aggregates = aggregates(raw, key.as_deref(), scope, problems);
+    let top_k = match &raw.top_k {
+        Given::Absent => Some(None),
+        Given::Wrong => None,
+        Given::Value(top_k) => {
+            let names = (key.as_deref(), aggregates.as_deref());
+            top_k_spec(&top_k.value, names, scope, problems).map(Some)
+        }
+    };
+    let sinks = scope.sinks.of_group(&raw.sinks, problems);
+    let mode = match raw.mode.value()? {
+        RawMode::Discarding => AccumulationMode::Discarding,
+        RawMode::Accumulating => AccumulationMode::Accumulating,
+        RawMode::Retracting => AccumulationMode::Retracting,
+    };
+    Some(Grouping {
+        name: raw.name.value()?.as_str().into(),
+        key: key?,
+        window: window?,
+        trigger: Trigger::RepeatAfterWatermark,
+        mode,
+        allowed_lateness: raw.allowed_lateness.value()?.0,
+        aggregates: aggregates?,
+        top_k: top_k?,
+        sinks,
+    })
+}
+
+/// The key columns; `None` if one is wrong.
+fn key(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Vec<KeyColumn>> {
+    let list = raw.key.value()?;
+    let mut columns: Vec<(KeyColumn, Place)> = Vec::new();
+    let mut is_whole = true;
+    for column in list {
+        let (name, each) = match &column.value {
+            RawColumn::Field(name) => {
+                for name in expand(name, scope.is_flow) {
+                    let each = scope.look_up(name, column.place, problems);
+                    is_whole &= each.is_some();
+                    let column_of = |each| (KeyColumn { name: name.into(), each }, column.place);
+                    columns.extend(each.map(column_of));
+                }
+                continue;
+            }
+            RawColumn::Each(table) => (table.name.get(), table.each.get()),
+        };
+        let Some((name, each)) = name.zip(each) else {
+            is_whole = false;
+            continue;
+        };
+        check_word(&name.value, "column", name.place, problems);
+        let fields = look_up_all(each, scope, problems);
+        is_whole &= fields.is_some();
+        let column_of = |each| (KeyColumn { name: name.value.as_str().into(), each }, name.place);
+        columns.extend(fields.map(column_of));
+    }
+    check_unique("column", columns.iter().map(|(column, place)| (&*column.name, *place)), problems);
+    let mut copies = columns.iter().filter(|(column, _)| column.each.len() > 1);
+    if let Some((first, _)) = copies.next() {
+        for (column, place) in copies.filter(|(column, _)| column.each.len() != first.each.len()) {
+            problems.add_with_help(
+                *place,
+                format!(
+                    "column `{}` takes each of {} fields, and column `{}` each of {}",
+                    column.name,
+                    column.each.len(),
+                    first.name,
+                    first.each.len()
+                ),
+                "columns with `each` run in step: give them as many fields",
+            );
+        }
+    }
+    is_whole.then(|| columns.into_iter().map(|(column, _)| column).collect())
+}
+
+/// The fields of an `each` list, which must be of one type; reports what is wrong.
+pub(crate) fn look_up_all(
+    each: &Spanned<Vec<Spanned<String>>>,
+    scope: &Scope,
+    problems: &mut Problems,
+) -> Option<Vec<Box<str>>> {
+    if each.value.is_empty() {
+        problems.add_with_help(each.place, "no field is named", "name at least one");
+        return None;
+    }
+    let mut fields: Vec<Box<str>> = Vec::new();
+    for name in &each.value {
+        fields.extend(scope.look_up(&name.value, name.place, problems)?);
+    }
+    let types: Vec<_> = fields.iter().filter_map(|field| scope.ty(field)).collect();
+    if let Some((first, other)) =
+        types.first().zip(types.iter().find(|ty| Some(*ty) != types.first()))
+    {
+        problems.add_with_help(
+            each.place,
+            format!("fields of types {first} and {other} cannot stand for each other"),
+            "name fields of one type",
+        );
+        return None;
+    }
+    Some(fields)
+}
+
+fn window(
+    raw: &RawGroup,
+    key: Option<&[KeyColumn]>,
+    scope: &Scope,
+    problems: &mut Problems,
+) -> Option<WindowFn> {
+    let window = raw.window.get()?;
+    let fixed = match &window.value {
+        RawWindow::Global if scope.is_live => {
+            problems.add_with_help(
+                window.place,
+                "a global window never ends on live input, so nothing would come out",
+                "use fixed windows: { fixed = \"60s\" }",
+            );
+            return None;
+        }
+        RawWindow::Global => return Some(WindowFn::Global),
+        RawWindow::Fixed(fixed) => fixed,
+    };
+    let size = fixed.fixed.get()?;
+    if size.value.0.as_millis() == 0 {
+        let message = "a window must be longer than nothing";
+        problems.add_with_help(size.place, message, "the shortest is \"1ms\"");
+        return None;
+    }
+    let phase = fixed.phase.get()?;
+    let has_exporter =
+        key.is_none_or(|key| key.iter().any(|column| &*column.name == names::EXPORTER));
+    if phase.value == RawPhase::ByKey && scope.is_flow && !has_exporter {
+        problems.add_with_help(
+            phase.place,
+            "windows of flows are shifted by exporter, which is not in the key",
+            "add `exporter` to the key, or write phase = \"aligned\"",
+        );
+        return None;
+    }
+    Some(WindowFn::Fixed {
+        size: size.value.0,
+        offset: fixed.offset.value()?.0,
+        phase: match phase.value {
+            RawPhase::Aligned => Phase::Aligned,
+            RawPhase::ByKey => Phase::ByKey,
+        },
+    })
+}
+
+fn top_k_spec(
+    raw: &RawTopK,
+    (key, aggregates): (Option<&[KeyColumn]>, Option<&[AggregateSpec]>),
+    scope: &Scope,
+    problems: &mut Problems,
+) -> Option<TopKSpec> {
+    let columns: Option<Vec<&str>> =
+        key.map(|key| key.iter().map(|column| &*column.name).collect());
+    let ranks: Option<Vec<&str>> =
+        aggregates.map(|all| all.iter().map(|aggregate| &*aggregate.name).collect());
+    for (list, what) in [(&raw.entity, "key column"), (&raw.rank, "aggregate")] {
+        if let Given::Value(list) = list
+            && list.value.is_empty()
+        {
+            problems.add_with_help(list.place, format!("no {what} is named"), "name at least one");
+        }
+    }
+    let is_flow = scope.is_flow;
+    let entity = known_names(&raw.entity, ("key column", columns.as_deref(), is_flow), problems);
+    let rank = known_names(&raw.rank, ("aggregate", ranks.as_deref(), false), problems);
+    let require = known_names(&raw.require, ("key column", columns.as_deref(), is_flow), problems);
+    check_rank(raw, aggregates, scope, problems);
+    Some(TopKSpec {
+        k: raw.k.value()?.count(),
+        entity: entity?,
+        rank: rank?,
+        require: require?,
+        other: *raw.other.value()?,
+    })
+}
+
+/// Only what adds up can rank.
+fn check_rank(
+    raw: &RawTopK,
+    aggregates: Option<&[AggregateSpec]>,
+    scope: &Scope,
+    problems: &mut Problems,
+) {
+    use nilometer_model::aggregate::Function;
+    let (Some(rank), Some(aggregates)) = (raw.rank.value(), aggregates) else { return };
+    for name in rank {
+        let Some(aggregate) = aggregates.iter().find(|known| *known.name == *name.value) else {
+            continue;
+        };
+        let ty = aggregate.fields.first().and_then(|field| scope.ty(field));
+        let adds_up = match aggregate.function {
+            Function::Count => true,
+            Function::Sum => ty.is_none_or(Type::is_numeric),
+            Function::Min | Function::Max | Function::Mean | Function::First | Function::Last => {
+                false
+            }
+        };
+        if !adds_up {
+            problems.add_with_help(
+                name.place,
+                format!("entries cannot be ranked by `{}`", name.value),
+                "rank by a count or a sum",
+            );
+        }
+    }
+}
+
+/// The names of a list, which must be among `known`; `None` if one is not.
+fn known_names(
+    given: &Given<Vec<Spanned<String>>>,
+    (what, known, is_flow): (&str, Option<&[&str]>, bool),
+    problems: &mut Problems,
+) -> Option<Vec<Box<str>>> {
+    let (list, known) = (given.value()?, known?);
+    check_unique(what, list.iter().map(|name| (name.value.as_str(), name.place)), problems);
+    let mut names = Vec::new();
+    let mut is_whole = true;
+    for name in list {
+        for column in expand(&name.value, is_flow) {
+            if known.contains(&column) {
+                names.push(column.into());
+            } else {
+                problems.add_unknown(name.place, (what, column), known.iter().copied());
+                is_whole = false;
+            }
+        }
+    }
+    is_whole.then_some(names)
+}

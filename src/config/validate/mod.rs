@@ -1,0 +1,88 @@
+//! From what the user typed to a pipeline that cannot be wrong.
+//!
+//! Looks up every name, weighs settings against each other, and lets the planner plan. All
+//! mistakes are reported; only if there is none is there a [`Pipeline`].
+
+mod aggregates;
+mod groups;
+mod inputs;
+mod names;
+mod outputs;
+mod planned;
+mod time;
+
+use super::pipeline::{Pipeline, Records};
+use super::problem::Problems;
+use super::raw::RawConfig;
+use super::raw::reader::{Given, Spanned};
+use super::raw::text_or_table::RawShards;
+use super::settings::Setting;
+use groups::Scope;
+use nilometer_model::plan::{Job, PhaseBy, Spread};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Validates a configuration whose settings have been read; `None` if anything is wrong, which
+/// has then been reported.
+pub(crate) fn validate(
+    raw: &RawConfig,
+    mut settings: Vec<Setting>,
+    problems: &mut Problems,
+) -> Option<Pipeline> {
+    let sources = inputs::sources(raw, problems);
+    let records = inputs::records(raw, &sources, problems);
+    let sinks = outputs::sinks(raw, problems);
+    let is_live = sources.iter().any(|source| source.kind.is_live());
+    let watermark = time::watermark(raw, is_live, (&mut settings, problems));
+    let scope = Scope::new(raw, &records, is_live);
+    let groupings = groups::groups(raw, &scope, problems);
+    if let Some(name) = raw.pipeline.value().and_then(|pipeline| pipeline.name.get()) {
+        names::check_word(&name.value, "pipeline", name.place, problems);
+    }
+    let (pipeline, name) = raw.pipeline.value().and_then(|raw| Some((raw, raw.name.value()?)))?;
+    let is_flow = matches!(records, Some(Records::Flows(_)));
+    if !is_flow {
+        settings.retain(|setting| !setting.path.starts_with("flows."));
+    }
+    let job = Job {
+        name: name.as_str().into(),
+        fields: scope.fields().to_vec(),
+        groupings,
+        shard_by: texts(&pipeline.shard_by),
+        key_groups: u16::try_from(pipeline.key_groups.value()?.0).ok()?,
+        extra_fields: Vec::new(),
+        spread: is_flow.then(|| flow_spread(raw)).flatten(),
+        phase: is_flow.then(|| PhaseBy { field: "node_id".into(), column: names::EXPORTER.into() }),
+        cascade: *pipeline.cascade.value()?,
+    };
+    let plan = planned::plan(&job, raw, problems)?;
+    Some(Pipeline {
+        job,
+        plan: Arc::new(plan),
+        sources,
+        records: records?,
+        watermark: watermark?,
+        sinks,
+        dead_letters: raw.dead_letters.value().map(PathBuf::from),
+        shards: match pipeline.shards.value()? {
+            RawShards::Cores => None,
+            RawShards::Number(number) => Some(*number),
+        },
+        max_texts: pipeline.max_texts.value()?.count(),
+        settings,
+    })
+}
+
+/// Flows cover the time from their first to their last packet.
+fn flow_spread(raw: &RawConfig) -> Option<Spread> {
+    Some(Spread {
+        first: "first_switched".into(),
+        last: "last_switched".into(),
+        max_duration: raw.flows.value()?.max_flow_duration.value()?.0,
+    })
+}
+
+fn texts(list: &Given<Vec<Spanned<String>>>) -> Option<Vec<Box<str>>> {
+    let list = list.value()?;
+    Some(list.iter().map(|name| name.value.as_str().into()).collect())
+}

@@ -1,0 +1,112 @@
+//! Sinks.
+
+use super::names::{check_unique, check_word};
+use crate::config::pipeline::{SinkConfig, SinkFormat, SinkKind};
+use crate::config::problem::Problems;
+use crate::config::raw::RawConfig;
+use crate::config::raw::reader::{Given, Spanned};
+use crate::config::raw::sink::{RawSink, RawSinkFormat};
+use std::path::PathBuf;
+
+/// The sinks; one that is wrong is reported and left out.
+pub(crate) fn sinks(raw: &RawConfig, problems: &mut Problems) -> Vec<SinkConfig> {
+    let raw = raw.sink.value().map_or(&[][..], |sinks| &sinks.tables);
+    let mut sinks = Vec::new();
+    for sink in raw {
+        let kind = match sink {
+            RawSink::File(file) => {
+                let path = file.path.value().map(PathBuf::from);
+                let format = file.format.value().copied().map(format);
+                path.zip(format).map(|(path, format)| SinkKind::File { path, format })
+            }
+            RawSink::Stdout(stdout) => {
+                let format = stdout.format.value().copied().map(format);
+                format.map(|format| SinkKind::Stdout { format })
+            }
+            RawSink::Table(_) => Some(SinkKind::Table),
+        };
+        let Some(name) = name(sink) else { continue };
+        check_word(&name.value, "sink", name.place, problems);
+        sinks.extend(kind.map(|kind| SinkConfig { name: name.value.clone(), kind }));
+    }
+    let names = raw.iter().filter_map(name);
+    check_unique("sink", names.map(|name| (name.value.as_str(), name.place)), problems);
+    check_targets(raw, problems);
+    sinks
+}
+
+fn name(sink: &RawSink) -> Option<&Spanned<String>> {
+    match sink {
+        RawSink::File(file) => file.name.get(),
+        RawSink::Stdout(stdout) => stdout.name.get(),
+        RawSink::Table(table) => table.name.get(),
+    }
+}
+
+/// Two sinks that write to one place would tear each other's lines apart.
+fn check_targets(raw: &[RawSink], problems: &mut Problems) {
+    let paths = raw.iter().filter_map(|sink| match sink {
+        RawSink::File(file) => file.path.get(),
+        RawSink::Stdout(_) | RawSink::Table(_) => None,
+    });
+    let paths = paths.map(|path| (path.value.as_str(), path.place));
+    check_unique("path of a sink", paths, problems);
+    let on_stdout = raw.iter().filter(|sink| !matches!(sink, RawSink::File(_)));
+    for name in on_stdout.skip(1).filter_map(name) {
+        problems.add_with_help(
+            name.place,
+            format!("sink `{}` is the second one on stdout", name.value),
+            "let one of them write to a file: kind = \"file\"",
+        );
+    }
+}
+
+const fn format(raw: RawSinkFormat) -> SinkFormat {
+    match raw {
+        RawSinkFormat::Pane => SinkFormat::Pane,
+        RawSinkFormat::FlowSummary => SinkFormat::FlowSummary,
+        RawSinkFormat::Csv => SinkFormat::Csv,
+    }
+}
+
+/// Names of sinks that groups may name.
+#[derive(Debug, Clone)]
+pub(crate) struct SinkNames {
+    names: Vec<String>,
+    /// Whether there can be no others: a sink that cannot be read may have any name.
+    is_whole: bool,
+}
+
+impl SinkNames {
+    /// The names of all sinks that have one.
+    pub(crate) fn new(raw: &RawConfig) -> Self {
+        let Some(sinks) = raw.sink.value() else {
+            return Self { names: Vec::new(), is_whole: false };
+        };
+        let names: Vec<_> =
+            sinks.tables.iter().filter_map(name).map(|name| name.value.clone()).collect();
+        let is_whole = sinks.is_whole && names.len() == sinks.tables.len();
+        Self { names, is_whole }
+    }
+
+    /// The sinks that a group is given; all where it is given none. Reports those that are not
+    /// there.
+    pub(crate) fn of_group(
+        &self,
+        given: &Given<Vec<Spanned<String>>>,
+        problems: &mut Problems,
+    ) -> Vec<Box<str>> {
+        let Given::Value(list) = given else {
+            return self.names.iter().map(|name| name.as_str().into()).collect();
+        };
+        let listed = || list.value.iter().map(|name| (name.value.as_str(), name.place));
+        check_unique("sink", listed(), problems);
+        for (name, place) in listed().filter(|_| self.is_whole) {
+            if !self.names.iter().any(|known| known == name) {
+                let known = self.names.iter().map(String::as_str);
+                problems.add_unknown(place, ("sink", name), known);
+            }
+        }
+        listed().map(|(name, _)| name.into()).collect()
+    }
+}

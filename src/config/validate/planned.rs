@@ -1,0 +1,54 @@
+//! What the planner finds wrong, at the places where it was typed.
+//!
+//! Names and types have been checked before; what is left are limits of the plan as a whole.
+
+use crate::config::place::Place;
+use crate::config::problem::Problems;
+use crate::config::raw::RawConfig;
+use crate::config::raw::reader::Given;
+use nilometer_model::plan::{Job, Plan};
+use nilometer_model::planner::{self, PlanError};
+
+/// Plans `job`; `None` if that, or anything before, went wrong.
+pub(crate) fn plan(job: &Job, raw: &RawConfig, problems: &mut Problems) -> Option<Plan> {
+    let is_whole = problems.is_empty();
+    match planner::plan(job) {
+        Ok(plan) => is_whole.then_some(plan),
+        Err(errors) => {
+            // Groups that were left out make the planner miss what was there.
+            for error in errors.iter().filter(|_| is_whole) {
+                problems.add(place(error, raw), error.to_string());
+            }
+            None
+        }
+    }
+}
+
+fn place(error: &PlanError, raw: &RawConfig) -> Place {
+    let grouping = match error {
+        PlanError::DuplicateGrouping { grouping }
+        | PlanError::UnknownField { grouping, .. }
+        | PlanError::UnknownName { grouping, .. }
+        | PlanError::DuplicateName { grouping, .. }
+        | PlanError::WrongType { grouping, .. }
+        | PlanError::UnevenCopies { grouping, .. }
+        | PlanError::TooSmall { grouping, .. }
+        | PlanError::NotRankable { grouping, .. } => grouping,
+        PlanError::NotSharded { field } => return shard_by(field, raw),
+        PlanError::NoGroupings
+        | PlanError::NotAnInstant { .. }
+        | PlanError::TooManyFields { .. } => {
+            return raw.place;
+        }
+    };
+    let groups = raw.group.value().map_or(&[][..], |groups| &groups.tables);
+    let mut named =
+        groups.iter().filter(|group| group.name.value().is_some_and(|name| **name == **grouping));
+    named.next().map_or(raw.place, |group| group.place)
+}
+
+fn shard_by(field: &str, raw: &RawConfig) -> Place {
+    let Some(pipeline) = raw.pipeline.value() else { return raw.place };
+    let Given::Value(list) = &pipeline.shard_by else { return pipeline.place };
+    list.value.iter().find(|name| name.value == field).map_or(list.place, |name| name.place)
+}

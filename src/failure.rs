@@ -1,0 +1,71 @@
+//! Why a command failed, and the exit code that says so.
+
+use crate::config::{ConfigErrors, Look};
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The pipeline is not valid.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// Standard output cannot be written.
+    #[error("cannot write to stdout: {0}; check what it is redirected to")]
+    Stdout(#[from] io::Error),
+}
+
+impl Failure {
+    /// The exit code of the process.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) => 2,
+            Self::Stdout(_) => 4,
+        }
+    }
+
+    /// Says on stderr what went wrong; returns the exit code.
+    pub fn report(&self) -> ExitCode {
+        if self.is_broken_pipe() {
+            // Who reads has enough: not a failure of ours.
+            return ExitCode::SUCCESS;
+        }
+        let text = match self {
+            Self::Config(errors) => errors.render(look()),
+            Self::Stdout(_) => format!("error: {self}\n"),
+        };
+        // If stderr is gone too there is nobody left to tell.
+        let _told = io::stderr().lock().write_all(text.as_bytes());
+        ExitCode::from(self.exit_code())
+    }
+
+    fn is_broken_pipe(&self) -> bool {
+        match self {
+            Self::Stdout(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::Config(_) => false,
+        }
+    }
+}
+
+/// How errors are drawn on stderr: fancy on a terminal, without colours where these are unwanted.
+fn look() -> Look {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    if !io::stderr().is_terminal() || is_dumb {
+        Look::Plain
+    } else if is_set("NO_COLOR") {
+        Look::Colourless
+    } else {
+        Look::Fancy
+    }
+}
+
+/// Writes `text` to stdout.
+///
+/// # Errors
+/// It cannot be written.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}

@@ -1,0 +1,14 @@
+//! Nilometer, the service: configuration, command line, wiring.
+//!
+//! `main` parses the command line ([`cli`]) and runs one command; each command is a module with
+//! one `execute`. Most of them read a [`config::Pipeline`] first.
+//!
+//! What is absent: window semantics (those are in `nilometer-model`), decoding and encoding
+//! (`nilometer-connectors`), handlers of data (`nilometer-actors`).
+
+pub mod check;
+pub mod cli;
+pub mod completions;
+pub mod config;
+pub mod failure;
+pub mod schema;
