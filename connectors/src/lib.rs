@@ -11,6 +11,8 @@ pub mod dead_letter;
 pub mod flow_intake;
 pub mod generator;
 pub mod input;
+pub mod memory;
+pub mod netflow;
 pub mod sink;
 pub mod source;
 pub mod text;

@@ -220,6 +220,8 @@ pub fn reverse(flow: &Flow) -> Option<Flow> {
     has_reverse(flow).then(|| Flow {
         input: flow.output,
         output: flow.input,
+        input_interface: flow.output_interface.clone(),
+        output_interface: flow.input_interface.clone(),
         src_address: flow.dst_address,
         dst_address: flow.src_address,
         src_port: flow.dst_port,

@@ -108,6 +108,10 @@ pub struct Flow {
     pub input: Option<u32>,
     /// SNMP index of the interface that the flow went out by.
     pub output: Option<u32>,
+    /// Name of the input interface.
+    pub input_interface: Option<Arc<str>>,
+    /// Name of the output interface.
+    pub output_interface: Option<Arc<str>>,
     /// Which way it passed the exporter; ingress where the record does not say.
     pub direction: Option<Direction>,
     /// Source address.

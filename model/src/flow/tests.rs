@@ -113,7 +113,7 @@ fn the_interface_is_the_input_of_ingress_and_the_output_of_all_else() {
             ],
         );
     }
-    check(&flow(), &[("if_index", "0"), ("input_snmp_ifindex", "0"), ("bytes", "0")]);
+    check(&flow(), &[("if_index", "0"), ("input_snmp_ifindex", "null"), ("bytes", "0")]);
 }
 
 #[test]

@@ -1,0 +1,227 @@
+//! What an exporter has told about itself: templates, sampling, names of applications and
+//! interfaces, the state of its sequence numbers.
+//!
+//! Templates hold per observation domain; names and samplers per exporter, since exporters send
+//! them in a domain of their own. Everything is bounded: a full table takes no new entry, and the
+//! domain or exporter that has been silent longest makes room for a new one.
+
+use super::element::text;
+use super::message::Message;
+use super::record::Draft;
+use super::template::{Definition, Template};
+use super::unsampled::Described;
+use nilometer_model::flow::{Flow, FlowVersion};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Most exporters that are remembered.
+const EXPORTERS_MAX: usize = 10_000;
+/// Most domains of an exporter.
+const DOMAINS_MAX: usize = 1_000;
+/// Most templates of a domain.
+const TEMPLATES_MAX: usize = 1_000;
+/// Most entries of any table of an exporter.
+const ENTRIES_MAX: usize = 100_000;
+
+/// All exporters, by address.
+#[derive(Debug, Default)]
+pub(super) struct Exporters {
+    known: Recent<IpAddr, Exporter>,
+}
+
+impl Exporters {
+    /// The exporter at `address`.
+    pub(super) fn at(&mut self, address: IpAddr) -> &mut Exporter {
+        self.known.get(address, EXPORTERS_MAX)
+    }
+}
+
+/// One exporter.
+#[derive(Debug, Default)]
+pub(super) struct Exporter {
+    domains: Recent<(FlowVersion, u32), Domain>,
+    applications: HashMap<Box<[u8]>, Arc<str>>,
+    interfaces: HashMap<u32, Arc<str>>,
+    samplers: HashMap<u64, f64>,
+}
+
+/// One observation domain.
+#[derive(Debug, Default)]
+pub(super) struct Domain {
+    templates: HashMap<u16, Arc<Template>>,
+    /// The sampling of the whole domain, and of single interfaces.
+    sampling: Option<f64>,
+    sampling_by_interface: HashMap<u32, f64>,
+    boot_ms: Option<i64>,
+    /// The message before: its sequence number, and by how much that numbers on, if known.
+    previous: Option<(u32, Option<u32>)>,
+}
+
+/// What a template record changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Learned {
+    /// An id that meant nothing.
+    New,
+    /// Nothing.
+    Same,
+    /// An id that meant something else.
+    Changed,
+    /// A record that cannot be used, or one too many.
+    Refused,
+    /// Ids mean nothing any more.
+    Withdrawn,
+}
+
+impl Exporter {
+    /// The domain that `message` is of.
+    pub(super) fn domain(&mut self, message: &Message) -> &mut Domain {
+        self.domains.get((message.version, message.domain), DOMAINS_MAX)
+    }
+
+    /// Takes in what an options record of `message` says; returns the sampler that it describes.
+    pub(super) fn learn(&mut self, draft: &Draft<'_>, message: &Message) -> Option<Described> {
+        let name = draft.application.and_then(text);
+        if let (Some(id), Some(name)) = (draft.application_id, name) {
+            enter(&mut self.applications, id.into(), name.into());
+        }
+        let [name, description] = draft.interface.map(|bytes| bytes.and_then(text));
+        if let (Some(index), Some(name)) = (draft.flow.input, name.or(description)) {
+            enter(&mut self.interfaces, index, name.into());
+        }
+        if draft.boot_ms.is_some() {
+            self.domain(message).boot_ms = draft.boot_ms;
+        }
+        let interval = draft.rate.interval()?;
+        if let Some(id) = draft.sampler {
+            enter(&mut self.samplers, id, interval);
+            return Some(Described { exporter: message.exporter, id, interval });
+        }
+        let domain = self.domain(message);
+        // Interface 0 stands for all of them.
+        match draft.flow.input.filter(|index| *index != 0) {
+            Some(index) => enter(&mut domain.sampling_by_interface, index, interval),
+            None => domain.sampling = Some(interval),
+        }
+        None
+    }
+
+    /// The flow of a data record of `message`, and the sampler that it names if nothing says what
+    /// that one does.
+    pub(super) fn flow(&mut self, draft: Draft<'_>, message: &Message) -> (Flow, Option<u64>) {
+        // Sampler 0 is none.
+        let sampler = draft.sampler.filter(|sampler| *sampler != 0);
+        let id = draft.application_id;
+        let domain = self.domains.get((message.version, message.domain), DOMAINS_MAX);
+        let mut flow = draft.flow(message, domain.boot_ms);
+        let by_sampler = sampler.and_then(|sampler| self.samplers.get(&sampler).copied());
+        flow.options_sampling = by_sampler.or_else(|| domain.sampling_of(&flow));
+        if flow.application.is_none() {
+            flow.application = id.and_then(|id| self.applications.get(id).cloned());
+        }
+        let name = |index: Option<u32>| self.interfaces.get(&index?).cloned();
+        flow.input_interface = name(flow.input);
+        flow.output_interface = name(flow.output);
+        let is_sampled = flow.sampling_interval.or(flow.options_sampling).is_some();
+        (flow, sampler.filter(|_| !is_sampled))
+    }
+}
+
+impl Domain {
+    /// The template that the records of set `id` follow.
+    pub(super) fn template(&self, id: u16) -> Option<Arc<Template>> {
+        self.templates.get(&id).cloned()
+    }
+
+    /// Takes in a template record.
+    pub(super) fn define(&mut self, definition: Definition) -> Learned {
+        match definition {
+            Definition::Set { id, template } => self.set(id, template),
+            Definition::Withdraw { id } => {
+                self.templates.remove(&id);
+                Learned::Withdrawn
+            }
+            Definition::WithdrawAll { is_options } => {
+                self.templates.retain(|_, template| template.is_options != is_options);
+                Learned::Withdrawn
+            }
+        }
+    }
+
+    fn set(&mut self, id: u16, template: Option<Template>) -> Learned {
+        let Some(template) = template.filter(|_| id > u16::from(u8::MAX)) else {
+            // Records of this id can no longer be read as before.
+            self.templates.remove(&id);
+            return Learned::Refused;
+        };
+        match self.templates.get(&id) {
+            Some(known) if **known == template => return Learned::Same,
+            None if self.templates.len() >= TEMPLATES_MAX => return Learned::Refused,
+            Some(_) | None => {}
+        }
+        match self.templates.insert(id, Arc::new(template)) {
+            Some(_) => Learned::Changed,
+            None => Learned::New,
+        }
+    }
+
+    /// Whether the sequence number of a message shows that something is missing before it.
+    ///
+    /// `step` is by how much the message numbers on, if that is known. An exporter numbers a
+    /// message either by what it has sent before (as the standards have it) or by what it has sent
+    /// with it; both are taken.
+    pub(super) fn is_gap(&mut self, sequence: u32, step: Option<u32>) -> bool {
+        let Some((before, step_before)) = self.previous.replace((sequence, step)) else {
+            return false;
+        };
+        let moved = Some(sequence.wrapping_sub(before));
+        step_before.is_some() && step.is_some() && moved != step_before && moved != step
+    }
+
+    fn sampling_of(&self, flow: &Flow) -> Option<f64> {
+        if self.sampling_by_interface.is_empty() {
+            return self.sampling;
+        }
+        let of = |index: Option<u32>| self.sampling_by_interface.get(&index?).copied();
+        of(flow.input).or_else(|| of(flow.output)).or(self.sampling)
+    }
+}
+
+/// Enters a value, unless the table is full.
+fn enter<K: Eq + Hash, V>(table: &mut HashMap<K, V>, key: K, value: V) {
+    if table.len() < ENTRIES_MAX || table.contains_key(&key) {
+        table.insert(key, value);
+    }
+}
+
+/// A bounded table that forgets what was not asked for longest.
+#[derive(Debug)]
+struct Recent<K, V> {
+    entries: HashMap<K, (u64, V)>,
+    /// Counts the questions; the time of this table.
+    asked: u64,
+}
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), asked: 0 }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
+    /// The value of `key`, a new one if there is none, with at most `limit` kept.
+    fn get(&mut self, key: K, limit: usize) -> &mut V {
+        self.asked += 1;
+        if self.entries.len() >= limit && !self.entries.contains_key(&key) {
+            // Linear, but only for a key that is new to a full table.
+            let oldest = self.entries.iter().min_by_key(|(_, (asked, _))| *asked);
+            if let Some(oldest) = oldest.map(|(key, _)| *key) {
+                self.entries.remove(&oldest);
+            }
+        }
+        let entry = self.entries.entry(key).or_default();
+        entry.0 = self.asked;
+        &mut entry.1
+    }
+}
