@@ -236,3 +236,119 @@ fn see_header(header: &SampledHeader, flow: &mut Flow) {
         | None => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().copied().flat_map(u32::to_be_bytes).collect()
+    }
+
+    /// Something with its format and length before it.
+    fn framed(format: u32, body: &[u8]) -> Vec<u8> {
+        let padding = vec![0; body.len().next_multiple_of(4) - body.len()];
+        let length = (body.len() + padding.len()) as u32;
+        [words(&[format, length]), body.to_vec(), padding].concat()
+    }
+
+    /// A datagram of agent 192.0.2.7, sub-agent 3, number 40, with these samples.
+    fn datagram(samples: &[Vec<u8>]) -> Vec<u8> {
+        let head = words(&[5, 1, 0xC000_0207, 3, 40, 1_000, samples.len() as u32]);
+        [head, samples.concat()].concat()
+    }
+
+    /// A flow sample of source 9, rate 100, with these records.
+    fn sample(input: u32, output: u32, records: &[Vec<u8>]) -> Vec<u8> {
+        let head = words(&[1, 9, 100, 0, 0, input, output, records.len() as u32]);
+        framed(FLOW_SAMPLE, &[head, records.concat()].concat())
+    }
+
+    fn tcp_header() -> Vec<u8> {
+        let mut packet = Vec::new();
+        PacketBuilder::ethernet2([1; 6], [2; 6])
+            .single_vlan(7.try_into().unwrap())
+            .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+            .tcp(443, 9, 0, 0)
+            .syn()
+            .ack(1)
+            .write(&mut packet, &[])
+            .unwrap();
+        // Protocol Ethernet, frame length, stripped, header.
+        let length = packet.len() as u32;
+        framed(1, &[words(&[1, 1_500, 4, length]), packet].concat())
+    }
+
+    fn decoded(bytes: &[u8]) -> (Vec<Flow>, Option<SflowDatagram>) {
+        let mut flows = Vec::new();
+        let datagram = decode(bytes, "192.0.2.1".parse().unwrap(), Some(8), &mut flows);
+        (flows, datagram)
+    }
+
+    #[test]
+    fn a_sample_is_a_flow_of_one_packet() {
+        let (flows, found) = decoded(&datagram(&[sample(4, 9, &[tcp_header()])]));
+        let found = found.unwrap();
+        assert_eq!((found.domain, found.sequence, found.is_damaged), (3, 40, false));
+        let expected = Flow {
+            exporter_address: Some("192.0.2.7".parse().unwrap()),
+            domain: Some(3),
+            version: Some(FlowVersion::Sflow),
+            input: Some(4),
+            output: Some(9),
+            direction: Some(Direction::Egress),
+            src_address: Some("10.0.0.1".parse().unwrap()),
+            dst_address: Some("10.0.0.2".parse().unwrap()),
+            src_port: Some(443),
+            dst_port: Some(9),
+            protocol: Some(6),
+            tos: Some(0),
+            tcp_flags: Some(0x12),
+            vlan: Some(7),
+            bytes: Some(1_500),
+            packets: Some(1),
+            sampling_interval: Some(100.0),
+            arrival_ms: Some(8),
+            ..Flow::default()
+        };
+        assert_eq!(flows, [expected]);
+    }
+
+    #[test]
+    fn what_the_agent_read_of_a_packet_stands_in_for_its_header() {
+        let ipv4 = words(&[60, 17, 0x0A00_0001, 0x0A00_0002, 53, 99, 0, 184]);
+        let router = words(&[1, 0x0A00_00FE, 24, 24]);
+        let gateway =
+            words(&[1, 0x0A00_00FD, 65_000, 65_001, 65_002, 1, 2, 2, 64_900, 64_901, 0, 0]);
+        let records = [framed(3, &ipv4), framed(1_002, &router), framed(1_003, &gateway)];
+        // A discarded packet has no output.
+        let (flows, _) = decoded(&datagram(&[sample(9, 1 << 30 | 258, &records)]));
+        let [flow] = &flows[..] else { panic!("{flows:?}") };
+        assert_eq!((flow.bytes, flow.protocol, flow.tos), (Some(60), Some(17), Some(184)));
+        assert_eq!((flow.src_port, flow.dst_port), (Some(53), Some(99)));
+        assert_eq!(flow.dst_address, Some("10.0.0.2".parse().unwrap()));
+        assert_eq!(flow.next_hop, Some("10.0.0.254".parse().unwrap()));
+        assert_eq!((flow.src_as, flow.dst_as), (Some(65_001), Some(64_901)));
+        assert_eq!((flow.input, flow.output), (Some(9), None));
+        assert_eq!(flow.direction, Some(Direction::Ingress));
+    }
+
+    #[test]
+    fn one_bad_sample_does_not_take_the_others_with_it() {
+        let good = sample(1, 2, &[tcp_header()]);
+        let counters = framed(2, &words(&[1, 2, 3]));
+        // A header of a protocol that does not exist.
+        let bad = sample(1, 2, &[framed(1, &words(&[99, 1_500, 4, 0]))]);
+        let (flows, found) = decoded(&datagram(&[counters, good.clone(), bad, good.clone()]));
+        let found = found.unwrap();
+        assert_eq!((flows.len(), found.other_samples, found.is_damaged), (2, 1, true));
+        let whole = datagram(&[good.clone(), good]);
+        for length in 0..whole.len() {
+            let (flows, found) = decoded(&whole[..length]);
+            let first = 28 + (whole.len() - 28) / 2;
+            assert_eq!(flows.len(), usize::from(length >= first), "{length}");
+            assert!(found.is_none_or(|found| found.is_damaged), "{length}");
+        }
+    }
+}
