@@ -11,7 +11,6 @@ pub mod dead_letter;
 pub mod flow_intake;
 pub mod generator;
 pub mod input;
-pub mod memory;
 pub mod netflow;
 pub mod sink;
 pub mod source;
