@@ -12,6 +12,7 @@ pub mod flow_intake;
 pub mod generator;
 pub mod input;
 pub mod netflow;
+pub mod panes;
 pub mod sink;
 pub mod source;
 pub mod text;

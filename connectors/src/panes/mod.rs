@@ -1,0 +1,174 @@
+//! Sinks for panes: files and standard output in three formats, and a table for people.
+//!
+//! Panes are written in the order in which they come, so that a retract stands directly before
+//! the insert that replaces it. `docs/output.md` is the public description of the formats.
+
+mod csv_rows;
+mod human;
+mod output;
+mod pane_json;
+mod summary;
+mod table;
+mod value;
+
+#[cfg(test)]
+mod summary_tests;
+#[cfg(test)]
+mod table_tests;
+#[cfg(test)]
+mod tests;
+
+pub use pane_json::write_pane;
+pub use table::{TableSettings, TableSink};
+
+use crate::sink::{Sink, SinkError};
+use csv_rows::CsvRows;
+use nilometer_model::pane::{PaneBatch, PaneMeta};
+use nilometer_model::plan::{Plan, Stage};
+use nilometer_model::symbol::Symbols;
+use output::Output;
+use std::path::PathBuf;
+use std::sync::Arc;
+use summary::Summaries;
+
+/// How panes are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum PaneFormat {
+    /// One JSON object per line, all of the pane in it.
+    #[default]
+    Pane,
+    /// One flow summary document per line.
+    FlowSummary,
+    /// Comma-separated values below a header.
+    Csv,
+}
+
+impl PaneFormat {
+    /// Every format.
+    pub const ALL: [Self; 3] = [Self::Pane, Self::FlowSummary, Self::Csv];
+
+    /// The name in configuration files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pane => "pane",
+            Self::FlowSummary => "flow-summary",
+            Self::Csv => "csv",
+        }
+    }
+}
+
+/// Where panes are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PaneTarget {
+    /// A file; what it held is lost, directories above it are made.
+    File(PathBuf),
+    /// Standard output.
+    Stdout,
+}
+
+/// One pane of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct PaneRef<'a> {
+    /// What identifies it beside its stage and key.
+    pub meta: &'a PaneMeta,
+    /// Its packed key, in the stage's key layout.
+    pub key: &'a [u64],
+    /// Its accumulator words, in the stage's aggregate layout.
+    pub values: &'a [u64],
+}
+
+/// The panes of `batch`, which are of `stage`.
+pub(crate) fn panes<'a>(batch: &'a PaneBatch, stage: &Stage) -> impl Iterator<Item = PaneRef<'a>> {
+    batch.iter(stage.key.words(), stage.aggregates.words()).map(|(meta, key, values)| PaneRef {
+        meta,
+        key,
+        values,
+    })
+}
+
+/// Writes panes as lines.
+#[derive(Debug)]
+pub struct PaneWriter {
+    plan: Arc<Plan>,
+    symbols: Arc<Symbols>,
+    encoder: Encoder,
+    output: Output,
+    /// Lines not yet handed to the output. Cleared when it reaches `BUFFER_BYTES`.
+    lines: String,
+}
+
+#[derive(Debug)]
+enum Encoder {
+    Pane,
+    Summary(Summaries),
+    Csv(CsvRows),
+}
+
+impl PaneWriter {
+    const BUFFER_BYTES: usize = 64 << 10;
+
+    /// The sink called `name` of `plan`, which writes to `target`.
+    ///
+    /// # Errors
+    /// The target cannot be created or written.
+    pub fn open(
+        name: &str,
+        (target, format): (&PaneTarget, PaneFormat),
+        plan: Arc<Plan>,
+        symbols: Arc<Symbols>,
+    ) -> Result<Self, SinkError> {
+        let output = match target {
+            PaneTarget::File(path) => Output::file(path)?,
+            PaneTarget::Stdout => Output::stdout(),
+        };
+        let mut lines = String::new();
+        let encoder = match format {
+            PaneFormat::Pane => Encoder::Pane,
+            PaneFormat::FlowSummary => Encoder::Summary(Summaries::new(&plan)),
+            PaneFormat::Csv => {
+                let rows = CsvRows::new(&plan, name);
+                rows.write_header(&mut lines);
+                Encoder::Csv(rows)
+            }
+        };
+        Ok(Self { plan, symbols, encoder, output, lines })
+    }
+
+    fn hand_over(&mut self) -> Result<(), SinkError> {
+        self.output.write(self.lines.as_bytes())?;
+        self.lines.clear();
+        Ok(())
+    }
+}
+
+impl Sink for PaneWriter {
+    fn write(&mut self, batch: &PaneBatch) -> Result<(), SinkError> {
+        let plan = self.plan.clone();
+        let Some(stage) = plan.stages.get(batch.stage.index()) else { return Ok(()) };
+        for pane in panes(batch, stage) {
+            match &self.encoder {
+                Encoder::Pane => {
+                    write_pane(&plan.name, stage, pane, &self.symbols, &mut self.lines);
+                }
+                Encoder::Summary(summaries) => {
+                    summaries.write(stage, pane, &self.symbols, &mut self.lines);
+                }
+                Encoder::Csv(rows) => rows.write(stage, pane, &self.symbols, &mut self.lines),
+            }
+            self.lines.push('\n');
+            if self.lines.len() >= Self::BUFFER_BYTES {
+                self.hand_over()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.hand_over()?;
+        self.output.flush()
+    }
+
+    fn close(&mut self) -> Result<(), SinkError> {
+        self.flush()
+    }
+}
