@@ -47,7 +47,7 @@ pub enum TypeError {
     #[error("the list of `in` must hold literals")]
     ComputedElement,
     /// It has the same error for every record.
-    #[error("this fails for every record: {0}")]
+    #[error("this fails for every record ({})", .0.reason())]
     Fails(EvalError),
     /// It is nested too deeply.
     #[error("nested too deeply: at most {limit} levels")]
