@@ -1,1 +1,31 @@
-//! Nilometer.
+//! The actors of nilometer: shells that carry records, panes and marks between the machines of the
+//! model. They decide nothing about windows.
+//!
+//! Read in this order: `message` (what is said), `deliver` (why nothing overtakes), [`credit`] (why
+//! memory is bounded), then along the line: `source`, `shard`, `sink`, with `coordinator` and
+//! `clock` beside it, and [`node`], which wires them and is what a host uses.
+//!
+//! Where the key actors are: `WindowActor` and `RollupActor` are not types here. A key actor is
+//! addressed by (stage, key), handles one message at a time, owns its windows and registers one
+//! deadline with its shard; millions of them live in the tables of
+//! [`nilometer_model::shard::Shard`], which plays mailbox and scheduler for them. See
+//! `docs/adr/0001-key-actors-live-in-tables.md`.
+//!
+//! What is absent: window semantics, file formats, configuration; a clock outside of `clock`; a
+//! send outside of `deliver`; a lock or a blocking call on the thread of a shard.
+
+mod clock;
+mod closing;
+mod coordinator;
+pub mod credit;
+mod deliver;
+mod message;
+pub mod meter;
+pub mod node;
+pub mod report;
+mod shard;
+mod sink;
+mod source;
+mod wiring;
+
+pub use wiring::StartError;

@@ -11,6 +11,7 @@ pub mod dead_letter;
 pub mod flow_intake;
 pub mod generator;
 pub mod input;
+pub mod memory;
 pub mod netflow;
 pub mod panes;
 pub mod sink;

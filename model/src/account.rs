@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 /// a stage every one is in exactly one of `on_time`, `late`, `expired` and `closed`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StageAccount {
+    /// Copies given to the stage: counted when a window is assigned, before the copy is judged.
+    pub assigned: u64,
     /// Copies that came before their window was complete.
     pub on_time: u64,
     /// Copies that came after, and still counted.
@@ -32,13 +34,15 @@ pub struct StageAccount {
 }
 
 impl StageAccount {
-    /// Copies assigned: the left side of the account's equation.
-    pub const fn assigned(&self) -> u64 {
-        self.on_time + self.late + self.expired + self.closed
+    /// Whether every copy has exactly one outcome.
+    pub fn is_balanced(&self) -> bool {
+        let outcomes = [self.on_time, self.late, self.expired, self.closed];
+        outcomes.into_iter().try_fold(0, u64::checked_add) == Some(self.assigned)
     }
 
     /// Adds the account of another shard.
     pub fn merge(&mut self, other: &Self) {
+        self.assigned += other.assigned;
         self.on_time += other.on_time;
         self.late += other.late;
         self.expired += other.expired;

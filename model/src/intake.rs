@@ -137,6 +137,7 @@ fn take_copy(
         count_cut(table, (input, copy), record, from);
     }
     loop {
+        table.account.assigned += 1;
         if let Some(cell) = table.enter(hash, key, window, dropped) {
             let part = Part { window, from, is_home: window == last };
             add(table, cell, (input, copy), (record, &part), symbols)?;
@@ -282,6 +283,7 @@ pub(crate) fn take_deltas(
         for copy in &input.copies {
             copy.key.pack(source, &mut shape.scratch);
             let hash = table.cells.hash(&shape.scratch);
+            table.account.assigned += 1;
             let Some(cell) = table.enter(hash, &shape.scratch, window, dropped) else { continue };
             let aggregates = &table.rules.aggregates;
             let words = table.cells.delta_mut(cell);
@@ -303,6 +305,7 @@ pub(crate) fn take_exchanged(
     let value_words = table.rules.aggregates.words();
     for (key, window, values) in deltas.iter(key_words, value_words) {
         let hash = table.cells.hash(key);
+        table.account.assigned += 1;
         let Some(cell) = table.enter(hash, key, window, dropped) else { continue };
         let aggregates = &table.rules.aggregates;
         aggregates.merge_all(table.cells.delta_mut(cell), values, symbols)?;

@@ -15,6 +15,7 @@ mod cells;
 pub mod expr;
 pub mod flow;
 pub mod image;
+pub mod ingest;
 mod intake;
 pub mod key;
 pub mod pane;

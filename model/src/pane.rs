@@ -131,6 +131,11 @@ impl PaneBatch {
         self.panes.push(meta);
     }
 
+    /// Bytes that its panes take.
+    pub fn bytes(&self) -> usize {
+        (self.keys.len() + self.values.len()) * 8 + self.panes.len() * size_of::<PaneMeta>()
+    }
+
     /// The panes as (meta, key words, value words), for keys of `key_words` and values of
     /// `value_words` words.
     pub fn iter(
@@ -173,6 +178,11 @@ impl Deltas {
     /// Number of deltas.
     pub fn len(&self) -> usize {
         self.windows.len()
+    }
+
+    /// Bytes that the deltas take.
+    pub fn bytes(&self) -> usize {
+        (self.keys.len() + self.values.len()) * 8 + self.windows.len() * size_of::<Window>()
     }
 
     /// Removes all, keeps the room.

@@ -171,6 +171,16 @@ impl RowBatch {
         Self { layout, words: Vec::new(), times: Vec::new(), positions: Vec::new() }
     }
 
+    /// An empty batch with room for `records` records.
+    pub fn with_capacity(layout: Arc<RowLayout>, records: usize) -> Self {
+        Self {
+            words: Vec::with_capacity(records.saturating_mul(layout.words)),
+            times: Vec::with_capacity(records),
+            positions: Vec::with_capacity(records),
+            layout,
+        }
+    }
+
     /// The layout of its rows.
     pub fn layout(&self) -> &Arc<RowLayout> {
         &self.layout

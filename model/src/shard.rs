@@ -331,6 +331,16 @@ impl Shard {
         }
     }
 
+    /// What has passed all stages: behind the output of the last call, no window that it completes
+    /// fires on time any more. Never falls (WM-1).
+    pub fn passed(&self) -> Watermark {
+        let of_machine = |machine: &Machine| match machine {
+            Machine::Keys(table, _) => table.watermark,
+            Machine::TopK(table) => table.watermark,
+        };
+        self.machines.iter().map(of_machine).min().unwrap_or(Watermark::MIN)
+    }
+
     /// Whether no window, timer or key is left.
     pub fn is_empty(&self) -> bool {
         self.machines.iter().all(|machine| match machine {

@@ -116,6 +116,7 @@ impl TopKTable {
         let (key_words, value_words) = (self.key.words(), self.rules.aggregates.words());
         let mut parent = vec![0; self.spec.parent.words()];
         for (key, window, values) in deltas.iter(key_words, value_words) {
+            self.account.assigned += 1;
             let is_late = match judge(window, self.watermark, self.rules.allowed_lateness) {
                 Lateness::OnTime => false,
                 Lateness::Late => true,

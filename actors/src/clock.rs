@@ -1,0 +1,41 @@
+//! The clock: the only reader of the real time. Everybody else knows what the last tick said.
+
+use crate::coordinator::CoordinatorActor;
+use crate::deliver;
+use crate::message::Tick;
+use crate::sink::SinkActor;
+use crate::source::SourceActor;
+use actix::{Actor, Addr, AsyncContext, Context};
+use nilometer_model::time::ProcessingTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Sends the time to coordinator, sources and sinks, at once and then at a fixed pace.
+pub(crate) struct ClockActor {
+    pub(crate) coordinator: Addr<CoordinatorActor>,
+    pub(crate) sources: Vec<Addr<SourceActor>>,
+    pub(crate) sinks: Vec<Addr<SinkActor>>,
+}
+
+/// How often the clock ticks: the resolution of idleness and of flushing.
+const PERIOD: Duration = Duration::from_millis(200);
+
+impl ClockActor {
+    fn tick(&mut self) {
+        // Saturates for a clock that stands before 1970 or beyond the type.
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
+        let tick = Tick(ProcessingTime::from_millis(millis));
+        deliver::tick(std::slice::from_ref(&self.coordinator), tick);
+        deliver::tick(&self.sources, tick);
+        deliver::tick(&self.sinks, tick);
+    }
+}
+
+impl Actor for ClockActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.tick();
+        ctx.run_interval(PERIOD, |clock, _| clock.tick());
+    }
+}

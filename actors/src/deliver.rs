@@ -1,0 +1,168 @@
+//! Sends every message between actors; nobody else does. Order is argued here, and only here.
+//!
+//! A mailbox is one unbounded queue, and `do_send` appends to it at once, from any thread. (With a
+//! bounded mailbox `do_send` overtakes senders that are parked, so a watermark could overtake
+//! records; therefore the capacity is 0, which means unbounded, and `send` and `try_send` are not
+//! used. Memory is bounded by [`crate::credit`].) Two messages of one sender to one receiver
+//! therefore keep their order. What has to be argued is order across senders:
+//!
+//! - ORDER-1, a record is not overtaken by a watermark that covers it. A source appends a batch to
+//!   the mailboxes of the shards before it appends, to the coordinator's, the progress that covers
+//!   the batch. The coordinator appends a watermark to the shards' mailboxes after it has handled
+//!   that progress. So in every mailbox the watermark lies behind the batch. The end lies behind
+//!   everything for the same reason: it follows the [`Ended`] of all sources.
+//! - A delta is not overtaken by the stage watermark of its sender: one sender, one receiver. The
+//!   receiver's stage watermark is the minimum over senders, so no other sender can raise it past
+//!   that delta. Rounds of closing lie behind both, see [`crate::closing`].
+//! - A pane is not overtaken by the watermark that fired it: the shard appends panes to the sink's
+//!   mailbox, then the watermark, and a sink takes the minimum over shards.
+//! - Credits, ticks, turns and drain may be overtaken by anything: they only say "more" or "stop".
+
+use crate::coordinator::CoordinatorActor;
+use crate::message::{
+    Closed, Drain, Ended, Exchanged, Handled, Mark, Marked, Panes, Passed, Progress, Records,
+    Returned, StageMarked, Tick, Turn,
+};
+use crate::report::Report;
+use crate::shard::ShardActor;
+use crate::sink::SinkActor;
+use crate::source::SourceActor;
+use actix::dev::ToEnvelope;
+use actix::dev::channel::{AddressReceiver, channel};
+use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
+use nilometer_model::shard::ExchangeMark;
+use nilometer_model::watermark;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// An address before its actor lives, so that actors can know each other from their first message
+/// on.
+pub(crate) fn mailbox<A: Actor>() -> (Addr<A>, AddressReceiver<A>) {
+    let (sender, receiver) = channel(0);
+    (Addr::new(sender), receiver)
+}
+
+/// Starts the actor of a mailbox on `arbiter`; `make` runs there.
+pub(crate) fn start<A>(
+    arbiter: &ArbiterHandle,
+    receiver: AddressReceiver<A>,
+    make: impl FnOnce() -> A + Send + 'static,
+) where
+    A: Actor<Context = Context<A>>,
+{
+    // An arbiter that has gone takes no actor; the host then hears of no end and its reports close.
+    arbiter.spawn_fn(move || {
+        Context::with_receiver(receiver).run(make());
+    });
+}
+
+fn append<A, M>(to: &Addr<A>, message: M)
+where
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message<Result = ()> + Send,
+{
+    to.do_send(message);
+}
+
+/// A source hands on records.
+pub(crate) fn records(to: &Addr<ShardActor>, records: Records) {
+    append(to, records);
+}
+
+/// A source reports, after [`records`] of everything that the report covers.
+pub(crate) fn progress(to: &Addr<CoordinatorActor>, report: watermark::Progress) {
+    append(to, Progress(report));
+}
+
+/// A source ends, after its last [`progress`].
+pub(crate) fn ended(to: &Addr<CoordinatorActor>) {
+    append(to, Ended);
+}
+
+/// The coordinator broadcasts a mark, after it has handled what allows it.
+pub(crate) fn marked(shards: &[Addr<ShardActor>], mark: Mark) {
+    for shard in shards {
+        append(shard, Marked(mark));
+    }
+}
+
+/// A shard gives up deltas of an exchanged stage.
+pub(crate) fn exchanged(to: &Addr<ShardActor>, deltas: Exchanged) {
+    append(to, deltas);
+}
+
+/// A shard broadcasts its watermark of an exchanged stage, after [`exchanged`] of what it fired.
+pub(crate) fn stage_marked(shards: &[Addr<ShardActor>], mark: &ExchangeMark) {
+    for shard in shards {
+        append(shard, StageMarked(*mark));
+    }
+}
+
+/// A shard tells of a round of closing, after everything that the round covers.
+pub(crate) fn closed(shards: &[Addr<ShardActor>], round: usize) {
+    for shard in shards {
+        append(shard, Closed { round });
+    }
+}
+
+/// A shard emits panes.
+pub(crate) fn panes(to: &Addr<SinkActor>, panes: Panes) {
+    append(to, panes);
+}
+
+/// A shard lets a mark pass to the sinks, after the [`panes`] that it fired.
+pub(crate) fn passed(sinks: &[Addr<SinkActor>], shard: usize, mark: Mark) {
+    for sink in sinks {
+        append(sink, Passed { shard, mark });
+    }
+}
+
+/// A sink or a shard has handled output of `to`.
+pub(crate) fn handled(to: &Addr<ShardActor>, bytes: usize) {
+    append(to, Handled { bytes });
+}
+
+/// A shard gives credits back.
+pub(crate) fn returned(to: &Addr<SourceActor>, credit: crate::credit::Credit) {
+    append(to, Returned(credit));
+}
+
+/// A source gives itself the next turn, behind whatever waits in its mailbox.
+pub(crate) fn turn(to: &Addr<SourceActor>) {
+    append(to, Turn);
+}
+
+/// The clock ticks.
+pub(crate) fn tick<A>(to: &[Addr<A>], tick: Tick)
+where
+    A: Actor + Handler<Tick>,
+    A::Context: ToEnvelope<A, Tick>,
+{
+    for actor in to {
+        append(actor, tick);
+    }
+}
+
+/// The host asks the sources to read no more.
+pub(crate) fn drain(sources: &[Addr<SourceActor>]) {
+    for source in sources {
+        append(source, Drain);
+    }
+}
+
+/// Where actors report to the host: what happened, and at their end what they counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Reports(UnboundedSender<Report>);
+
+impl Reports {
+    /// A way to report, and its end.
+    pub(crate) fn new() -> (Self, UnboundedReceiver<Report>) {
+        let (sender, receiver) = unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Reports. A host that listens no more has given up the node.
+    pub(crate) fn report(&self, report: Report) {
+        self.0.send(report).ok();
+    }
+}

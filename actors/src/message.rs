@@ -1,0 +1,112 @@
+//! The messages between actors: nouns and past participles, batches and never single records.
+//!
+//! To the right go records, panes and marks; to the left go credits ([`Returned`], [`Handled`]) and
+//! the request to stop reading ([`Drain`]). Why none of them overtakes another is argued in
+//! `deliver`, which sends them all.
+
+use crate::credit::Credit;
+use crate::shard::ShardActor;
+use crate::source::SourceActor;
+use actix::{Addr, Message};
+use nilometer_model::pane::PaneBatch;
+use nilometer_model::row::RowBatch;
+use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
+use nilometer_model::time::{ProcessingTime, Watermark};
+use nilometer_model::watermark;
+use std::sync::Arc;
+
+/// What must not overtake records and panes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// No record with an earlier event time is still to come.
+    Watermark(Watermark),
+    /// Nothing is still to come.
+    End,
+}
+
+/// Source to shard: records whose keys the shard owns.
+pub(crate) struct Records {
+    pub(crate) batch: RowBatch,
+    /// What they cost the source, to be given back to it.
+    pub(crate) credit: Credit,
+    pub(crate) source: Addr<SourceActor>,
+}
+
+/// Shard to source: credits.
+pub(crate) struct Returned(pub(crate) Credit);
+
+/// Source to coordinator, behind the records that it covers.
+pub(crate) struct Progress(pub(crate) watermark::Progress);
+
+/// Source to coordinator: it reads no more.
+pub(crate) struct Ended;
+
+/// Coordinator to shard: a mark of the whole input.
+pub(crate) struct Marked(pub(crate) Mark);
+
+/// Shard to shard: deltas of an exchanged stage whose coarser keys the receiver owns.
+pub(crate) struct Exchanged {
+    pub(crate) deltas: ExchangeDeltas,
+    /// What waits of the sender's output until this is handled.
+    pub(crate) bytes: usize,
+    pub(crate) sender: Addr<ShardActor>,
+}
+
+/// Shard to shard: the sender's watermark of an exchanged stage.
+pub(crate) struct StageMarked(pub(crate) ExchangeMark);
+
+/// Shard to shard: a round of closing.
+pub(crate) struct Closed {
+    pub(crate) round: usize,
+}
+
+/// Shard to sink.
+pub(crate) struct Panes {
+    pub(crate) panes: Arc<PaneBatch>,
+    /// What waits of the shard's output until this is written.
+    pub(crate) bytes: usize,
+    pub(crate) shard: usize,
+    pub(crate) sender: Addr<ShardActor>,
+}
+
+/// Shard to sink: what the shard has let pass, behind its panes.
+pub(crate) struct Passed {
+    pub(crate) shard: usize,
+    pub(crate) mark: Mark,
+}
+
+/// Sink or shard to shard: output of so many bytes has been handled.
+pub(crate) struct Handled {
+    pub(crate) bytes: usize,
+}
+
+/// Clock to all that must know the time.
+#[derive(Clone, Copy)]
+pub(crate) struct Tick(pub(crate) ProcessingTime);
+
+/// Source to itself: the next turn to read.
+pub(crate) struct Turn;
+
+/// Host to source: read no more, let pass what has been read.
+pub(crate) struct Drain;
+
+macro_rules! messages {
+    ($($name:ident),*) => { $(impl Message for $name { type Result = (); })* };
+}
+
+messages!(
+    Records,
+    Returned,
+    Progress,
+    Ended,
+    Marked,
+    Exchanged,
+    StageMarked,
+    Closed,
+    Panes,
+    Passed,
+    Handled,
+    Tick,
+    Turn,
+    Drain
+);

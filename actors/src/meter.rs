@@ -1,0 +1,66 @@
+//! Meters: numbers that the host may read at any time, while the node runs.
+//!
+//! Each is written by one actor, once per batch, and is only as exact as that: what has to add up
+//! comes with the [`crate::report`]s at the end.
+
+use nilometer_connectors::source::Progress;
+use nilometer_model::time::{EventTime, Watermark};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// Meters of one source.
+#[derive(Debug, Default)]
+pub struct SourceMeter {
+    records: AtomicU64,
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl SourceMeter {
+    pub(crate) fn set(&self, records: u64, progress: Option<Progress>) {
+        self.records.store(records, Relaxed);
+        if let Some(progress) = progress {
+            self.done.store(progress.done, Relaxed);
+            self.total.store(progress.total, Relaxed);
+        }
+    }
+
+    /// Records read so far.
+    pub fn records(&self) -> u64 {
+        self.records.load(Relaxed)
+    }
+
+    /// How far a bounded input has been read; a total of 0 where the end is not known.
+    pub fn progress(&self) -> Progress {
+        Progress { done: self.done.load(Relaxed), total: self.total.load(Relaxed) }
+    }
+}
+
+/// Meters of a node.
+#[derive(Debug)]
+pub struct Meters {
+    sources: Vec<SourceMeter>,
+    watermark: AtomicI64,
+}
+
+impl Meters {
+    pub(crate) fn new(sources: usize) -> Self {
+        Self {
+            sources: (0..sources).map(|_| SourceMeter::default()).collect(),
+            watermark: AtomicI64::new(Watermark::MIN.0.as_millis()),
+        }
+    }
+
+    /// The meters of the sources, in their order.
+    pub fn sources(&self) -> &[SourceMeter] {
+        &self.sources
+    }
+
+    /// The watermark that was broadcast last.
+    pub fn watermark(&self) -> Watermark {
+        Watermark(EventTime::from_millis(self.watermark.load(Relaxed)))
+    }
+
+    pub(crate) fn set_watermark(&self, watermark: Watermark) {
+        self.watermark.store(watermark.0.as_millis(), Relaxed);
+    }
+}

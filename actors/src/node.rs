@@ -1,0 +1,210 @@
+//! A node: the actors of one pipeline, wired into one straight line, from start to end.
+//!
+//! ```text
+//! source -> shard [ window actor -> rollup actor -> ... ] -> sink
+//!    |        ^
+//!    v        | watermark, end
+//!  coordinator                       clock -> tick -> coordinator, sources, sinks
+//! ```
+//!
+//! Sources, shards and sinks have a thread (an arbiter) each; coordinator and clock share one.
+//! Every address exists before any actor lives, so nobody waits for an introduction.
+//! The host awaits [`Node::news`] until the node has ended, then [`Node::finish`].
+
+use crate::credit::Limits;
+use crate::deliver;
+use crate::meter::Meters;
+use crate::report::{Failure, Report, ShardReport, SinkReport, SourceReport};
+use crate::source::SourceActor;
+use crate::wiring::{self, StartError};
+use actix::{Addr, Arbiter};
+use nilometer_connectors::account::SourceAccount;
+use nilometer_connectors::dead_letter::DeadLetterFile;
+use nilometer_connectors::sink::Sink;
+use nilometer_connectors::source::Source;
+use nilometer_model::account::StageAccount;
+use nilometer_model::expr::Refinement;
+use nilometer_model::plan::Plan;
+use nilometer_model::symbol::Symbols;
+use nilometer_model::time::Watermark;
+use nilometer_model::watermark::WatermarkSettings;
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// One input of a node.
+pub struct SourcePart {
+    /// Name for people.
+    pub name: Arc<str>,
+    /// The reader. It fills the partition whose number is its place among the sources.
+    pub reader: Box<dyn Source>,
+}
+
+/// One output of a node.
+pub struct SinkPart {
+    /// The name by which stages refer to it.
+    pub name: Arc<str>,
+    /// The writer.
+    pub writer: Box<dyn Sink>,
+}
+
+/// Everything that makes a node.
+pub struct Parts {
+    /// What is computed.
+    pub plan: Arc<Plan>,
+    /// The texts that sources and sinks share.
+    pub symbols: Arc<Symbols>,
+    /// How many shards; at least 1.
+    pub shards: usize,
+    /// How the watermark is estimated.
+    pub watermark: WatermarkSettings,
+    /// What is derived from records, and which are left out.
+    pub refinement: Arc<Refinement>,
+    /// Inputs, at least one: a node without any ends at once without a watermark.
+    pub sources: Vec<SourcePart>,
+    /// Outputs.
+    pub sinks: Vec<SinkPart>,
+    /// Where rejected input goes.
+    pub dead_letters: Option<DeadLetterFile>,
+    /// How much may be in flight.
+    pub limits: Limits,
+}
+
+/// What a host hears of a running node.
+#[derive(Debug)]
+pub enum News {
+    /// Something worth knowing about a source, one sentence.
+    Notice {
+        /// Name of the source.
+        name: Arc<str>,
+        /// The sentence.
+        text: String,
+    },
+    /// The node cannot do its work and is draining: why, as [`Failure`] prints.
+    Failed {
+        /// The reason.
+        text: String,
+    },
+    /// Everything has passed.
+    Ended,
+}
+
+/// What a node has done, in numbers that add up.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Per source, in their order of ending.
+    pub sources: Vec<SourceReport>,
+    /// Per shard, in their order of ending.
+    pub shards: Vec<ShardReport>,
+    /// Per sink, in their order of ending.
+    pub sinks: Vec<SinkReport>,
+    /// What went wrong, first things first.
+    pub failures: Vec<Failure>,
+    /// The watermark at the end; `None` if the node did not get so far.
+    pub watermark: Option<Watermark>,
+}
+
+impl Outcome {
+    /// The accounts of all sources together. `accepted` is what the shards took, which is less than
+    /// what the sources handed on only after a failure: the rest is then in flight for ever.
+    pub fn records(&self) -> SourceAccount {
+        let mut all = SourceAccount::default();
+        for source in &self.sources {
+            all.merge(&source.account);
+        }
+        let taken = self.shards.iter().map(|shard| shard.records);
+        SourceAccount { accepted: taken.fold(0, u64::saturating_add), ..all }
+    }
+
+    /// Records that sources handed on and no shard took; `None` if shards took more than was
+    /// handed on, which is a fault of this program.
+    pub fn in_flight(&self) -> Option<u64> {
+        let handed_on = self.sources.iter().map(|source| source.account.accepted);
+        handed_on.fold(0, u64::saturating_add).checked_sub(self.records().accepted)
+    }
+
+    /// The accounts of the stages over all shards, in plan order.
+    pub fn stages(&self) -> Vec<StageAccount> {
+        let mut all: Vec<StageAccount> = Vec::new();
+        for shard in &self.shards {
+            all.resize_with(all.len().max(shard.accounts.len()), StageAccount::default);
+            for (stage, account) in all.iter_mut().zip(&shard.accounts) {
+                stage.merge(account);
+            }
+        }
+        all
+    }
+
+    /// Whether no window, timer or key is left in any shard.
+    pub fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.is_empty)
+    }
+}
+
+/// The actors of one pipeline.
+pub struct Node {
+    pub(crate) arbiters: Vec<Arbiter>,
+    pub(crate) sources: Vec<Addr<SourceActor>>,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) reports: UnboundedReceiver<Report>,
+    /// Actors whose last report is still to come. Falls only.
+    pub(crate) open: usize,
+    pub(crate) outcome: Outcome,
+}
+
+impl Node {
+    /// Starts all actors; the sources begin to read. A [`actix::System`] must run on this thread.
+    ///
+    /// # Errors
+    /// See [`StartError`]. Actors started before the error are stopped.
+    pub fn start(parts: Parts) -> Result<Self, StartError> {
+        wiring::start(parts)
+    }
+
+    /// Numbers to look at while the node runs.
+    pub fn meters(&self) -> &Arc<Meters> {
+        &self.meters
+    }
+
+    /// Asks all sources to read no more; everything in flight passes and what is due is emitted.
+    pub fn drain(&self) {
+        deliver::drain(&self.sources);
+    }
+
+    /// Waits for the next piece of news; [`News::Ended`] comes last and again at every call. May be
+    /// dropped while it waits, nothing is lost.
+    pub async fn news(&mut self) -> News {
+        while self.open > 0 {
+            // Without any actor left to report, nothing more can come.
+            let Some(report) = self.reports.recv().await else { break };
+            if let Some(news) = self.note(report) {
+                return news;
+            }
+        }
+        News::Ended
+    }
+
+    fn note(&mut self, report: Report) -> Option<News> {
+        match report {
+            Report::Notice { name, text } => return Some(News::Notice { name, text }),
+            Report::Failure(failure) => {
+                self.drain();
+                let text = failure.to_string();
+                self.outcome.failures.push(failure);
+                return Some(News::Failed { text });
+            }
+            Report::Source(source) => self.outcome.sources.push(source),
+            Report::Shard(shard) => self.outcome.shards.push(shard),
+            Report::Sink(sink) => self.outcome.sinks.push(sink),
+            Report::Coordinator(watermark) => self.outcome.watermark = Some(watermark),
+        }
+        self.open = self.open.saturating_sub(1);
+        None
+    }
+
+    /// Waits for the end, then stops all threads.
+    pub async fn finish(mut self) -> Outcome {
+        while !matches!(self.news().await, News::Ended) {}
+        wiring::stop(self.arbiters);
+        self.outcome
+    }
+}

@@ -1,0 +1,111 @@
+//! What actors report to the host: news while they run, and what they counted once they end.
+
+use nilometer_connectors::account::SourceAccount;
+use nilometer_connectors::sink::SinkError;
+use nilometer_connectors::source::SourceError;
+use nilometer_model::account::StageAccount;
+use nilometer_model::pane::StageId;
+use nilometer_model::shard::StageError;
+use nilometer_model::time::Watermark;
+use std::sync::Arc;
+
+/// Why a node cannot do its work. It stops reading, lets pass what can pass, and ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// An input cannot be read.
+    #[error("source `{name}`: {error}")]
+    Source {
+        /// Name of the source.
+        name: Arc<str>,
+        /// What happened.
+        #[source]
+        error: SourceError,
+    },
+    /// An output cannot be written.
+    #[error("sink `{name}`: {error}")]
+    Sink {
+        /// Name of the sink.
+        name: Arc<str>,
+        /// What happened.
+        #[source]
+        error: SinkError,
+    },
+    /// The dead-letter file cannot be written.
+    #[error("dead letters: {0}")]
+    DeadLetters(#[source] SinkError),
+    /// A stage cannot compute its result.
+    #[error("shard {shard}: {error}")]
+    Stage {
+        /// Number of the shard.
+        shard: usize,
+        /// What happened.
+        #[source]
+        error: StageError,
+    },
+    /// A pane came behind the watermark that completed its window: a fault of this program.
+    #[error(
+        "sink `{name}`: a pane of stage {} of shard {shard} came behind the watermark {passed} that completed its window; this is a fault of nilometer, please report it",
+        stage.0
+    )]
+    Order {
+        /// Name of the sink.
+        name: Arc<str>,
+        /// Number of the shard.
+        shard: usize,
+        /// The stage.
+        stage: StageId,
+        /// The watermark that the shard had let pass.
+        passed: Watermark,
+    },
+}
+
+/// What a source has counted, at its end.
+#[derive(Debug, Clone)]
+pub struct SourceReport {
+    /// Name of the source.
+    pub name: Arc<str>,
+    /// Its account. `accepted` is what it handed on to the shards.
+    pub account: SourceAccount,
+    /// Whether its input has ended, or it was told to stop before.
+    pub is_finished: bool,
+}
+
+/// What a shard has counted, at its end.
+#[derive(Debug, Clone)]
+pub struct ShardReport {
+    /// Records that it took.
+    pub records: u64,
+    /// Accounts of the stages, in plan order.
+    pub accounts: Vec<StageAccount>,
+    /// Whether no window, timer or key is left.
+    pub is_empty: bool,
+}
+
+/// What a sink has counted, at its end.
+#[derive(Debug, Clone, Default)]
+pub struct SinkReport {
+    /// Name of the sink.
+    pub name: Arc<str>,
+    /// Panes written, retractions not counted.
+    pub panes: u64,
+    /// Retractions written.
+    pub retracts: u64,
+    /// Whether it broke; what came afterwards was not written.
+    pub has_failed: bool,
+}
+
+/// What an actor tells the host.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// Something worth knowing, one sentence.
+    Notice {
+        name: Arc<str>,
+        text: String,
+    },
+    Failure(Failure),
+    Source(SourceReport),
+    Shard(ShardReport),
+    Sink(SinkReport),
+    /// All sources have ended; the watermark that was broadcast last.
+    Coordinator(Watermark),
+}
