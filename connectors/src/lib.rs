@@ -9,6 +9,7 @@ pub mod account;
 pub mod capture;
 pub mod dead_letter;
 pub mod flow_intake;
+pub mod flow_tables;
 pub mod generator;
 pub mod input;
 pub mod memory;
