@@ -63,9 +63,25 @@ impl Input {
         self.done.load(Ordering::Relaxed)
     }
 
+    /// Tells [`Input::done`] also when the input has been given away.
+    pub fn gauge(&self) -> Gauge {
+        Gauge(self.done.clone())
+    }
+
     /// Size of the file in bytes when it was opened.
     pub fn total(&self) -> u64 {
         self.total
+    }
+}
+
+/// How far an [`Input`] has been read, for whoever has given it away.
+#[derive(Debug, Clone)]
+pub struct Gauge(Arc<AtomicU64>);
+
+impl Gauge {
+    /// Bytes taken from the file so far, before unpacking.
+    pub fn done(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -171,7 +187,8 @@ mod tests {
         let packed = gzip(&text());
         let total = packed.len() as u64;
         let mut input = Input::unpack(io::Cursor::new(packed), total).unwrap();
+        let gauge = input.gauge();
         io::copy(&mut input, &mut io::sink()).unwrap();
-        assert_eq!((input.done(), input.total()), (total, total));
+        assert_eq!((input.done(), input.total(), gauge.done()), (total, total, total));
     }
 }

@@ -8,6 +8,9 @@
 pub mod account;
 pub mod capture;
 pub mod dead_letter;
+pub mod flow_collector;
+mod flow_feed;
+pub mod flow_files;
 pub mod flow_intake;
 pub mod flow_tables;
 pub mod generator;

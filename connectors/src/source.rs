@@ -123,6 +123,16 @@ pub enum SourceError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// A file is to be a capture, and is none.
+    #[error(
+        "`{path}` is no capture: {found}; a file that is the content of one datagram has format = \"datagram\""
+    )]
+    NotACapture {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// What it is instead.
+        found: Box<str>,
+    },
     /// A socket cannot be bound or read.
     #[error(
         "cannot listen on {address}: {source}; check that the address is of this machine and that the port is free"

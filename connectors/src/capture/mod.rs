@@ -4,6 +4,7 @@
 //! Here a datagram is an address, a time and bytes; [`crate::netflow`] makes flows of it. What is
 //! not a datagram (another protocol, a fragment, a damaged packet) is counted.
 
+pub mod collector;
 pub mod packet;
 pub mod pcap;
 pub mod single;

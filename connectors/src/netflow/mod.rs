@@ -52,7 +52,7 @@ pub struct DecoderCounts {
     pub read: u64,
     /// Of those: datagrams of no known format, or of which a part makes no sense.
     pub malformed: u64,
-    /// Data sets whose template did not come, or not in time.
+    /// Data sets whose template did not come, not in time, or not yet.
     pub no_template: u64,
     /// Places where an exporter's sequence numbers are not consecutive.
     pub sequence_gaps: u64,
@@ -108,16 +108,15 @@ impl FlowDecoder {
         }
     }
 
-    /// Ends the input: data that still waits for its template is counted, flows that wait for
-    /// their sampler are appended to `out`.
+    /// Ends the input: flows that wait for their sampler are appended to `out`.
     pub fn finish(&mut self, out: &mut Vec<Flow>) {
-        self.counts.no_template += self.pending.clear();
         self.unsampled.clear(out);
     }
 
     /// What was found so far.
     pub fn counts(&self) -> DecoderCounts {
-        self.counts
+        let no_template = self.counts.no_template + self.pending.len();
+        DecoderCounts { no_template, ..self.counts }
     }
 
     fn decode_v5(
