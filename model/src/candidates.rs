@@ -27,6 +27,8 @@ pub(crate) struct Candidates {
     by_key: HashTable<EntryId>,
     hasher: foldhash::fast::RandomState,
     free: Vec<EntryId>,
+    /// Words that recent fillings of the slab needed, halved each time it ran empty.
+    recent: usize,
 }
 
 impl Candidates {
@@ -38,6 +40,7 @@ impl Candidates {
             by_key: HashTable::new(),
             hasher: foldhash::fast::RandomState::default(),
             free: Vec::new(),
+            recent: 0,
         }
     }
 
@@ -89,9 +92,21 @@ impl Candidates {
             self.free.push(entry);
         }
         if self.by_key.is_empty() {
-            self.words = Vec::new();
-            self.free = Vec::new();
-            self.by_key = HashTable::new();
+            self.rewind();
+        }
+    }
+
+    /// Starts an empty slab from its beginning. It keeps its room for the next window, unless that
+    /// is far more than the last ones needed.
+    fn rewind(&mut self) {
+        let used = self.words.len();
+        self.words.clear();
+        self.free.clear();
+        self.recent = used.max(self.recent / 2);
+        if self.words.capacity() / 4 > self.recent {
+            self.words.shrink_to(self.recent);
+            self.free.shrink_to(self.recent / self.stride);
+            self.by_key.shrink_to(self.recent / self.stride, |_| 0);
         }
     }
 
@@ -170,6 +185,6 @@ mod tests {
         }
         assert_eq!(candidates.len(), 100);
         candidates.remove_chain(chains[1]);
-        assert_eq!((candidates.len(), candidates.bytes()), (0, 0));
+        assert_eq!(candidates.len(), 0);
     }
 }

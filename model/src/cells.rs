@@ -81,6 +81,8 @@ pub(crate) struct Cells {
     /// Freed cells, to be used again.
     free: Vec<CellId>,
     live: usize,
+    /// Words that recent fillings of the slab needed, halved each time it ran empty.
+    recent: usize,
 }
 
 impl Cells {
@@ -97,6 +99,7 @@ impl Cells {
             hasher: foldhash::fast::RandomState::default(),
             free: Vec::new(),
             live: 0,
+            recent: 0,
         }
     }
 
@@ -315,16 +318,27 @@ impl Cells {
         cell
     }
 
+    /// Starts an empty slab from its beginning. It keeps its room for the next window, unless that
+    /// is far more than the last ones needed.
+    fn rewind(&mut self) {
+        let used = self.words.len();
+        self.words.clear();
+        self.free.clear();
+        self.recent = used.max(self.recent / 2);
+        if self.words.capacity() / 4 > self.recent {
+            self.words.shrink_to(self.recent);
+            self.free.shrink_to(self.recent / self.stride);
+            self.heads.shrink_to(self.recent / self.stride, |_| 0);
+        }
+    }
+
     fn release(&mut self, cell: CellId) {
         self.live -= 1;
         self.set_header(cell, START, 1);
         self.set_header(cell, END, 0);
         self.free.push(cell);
         if self.live == 0 {
-            // An empty slab gives its memory back.
-            self.words = Vec::new();
-            self.free = Vec::new();
-            self.heads = HashTable::new();
+            self.rewind();
         }
     }
 }
