@@ -140,6 +140,16 @@ impl AggregateLayout {
         &self.accumulators
     }
 
+    /// Whether the words of `from`, accumulators of `other`, lie as the words of this layout do.
+    pub fn lies_as(&self, other: &AggregateLayout, from: &[usize]) -> bool {
+        let part = |index: &usize| {
+            let accumulator = other.accumulators.get(*index)?;
+            Some((accumulator.function, accumulator.ty, accumulator.word))
+        };
+        let own = self.accumulators.iter().map(|own| Some((own.function, own.ty, own.word)));
+        self.words == other.words && own.eq(from.iter().map(part))
+    }
+
     /// Number of the aggregate called `name`.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.accumulators.iter().position(|accumulator| &*accumulator.name == name)

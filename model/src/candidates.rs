@@ -5,6 +5,7 @@
 #![expect(clippy::indexing_slicing, reason = "offsets come from the widths that sized the row")]
 
 use crate::cells::hash_words;
+use crate::key::is_same_key;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
 
@@ -54,7 +55,8 @@ impl Candidates {
 
     /// The candidate `key` of `group`.
     pub(crate) fn find(&self, key: &[u64], group: GroupId) -> Option<EntryId> {
-        let is_same = |entry: &EntryId| self.key(*entry) == key && self.group(*entry) == group;
+        let is_same =
+            |entry: &EntryId| self.group(*entry) == group && is_same_key(self.key(*entry), key);
         self.by_key.find(self.hash(key, group), is_same).copied()
     }
 

@@ -7,6 +7,7 @@
 //! No allocation per key, none per record.
 #![expect(clippy::indexing_slicing, reason = "offsets come from the widths that sized the cell")]
 
+use crate::key::is_same_key;
 use crate::pane::Timing;
 use crate::time::{EventTime, Window};
 use hashbrown::HashTable;
@@ -214,7 +215,7 @@ impl Cells {
 
     /// The head of `key`.
     pub(crate) fn head(&self, hash: u64, key: &[u64]) -> Option<CellId> {
-        self.heads.find(hash, |head| self.key(*head) == key).copied()
+        self.heads.find(hash, |head| is_same_key(self.key(*head), key)).copied()
     }
 
     /// The cell of `window` in the chain of `head`.
@@ -283,6 +284,13 @@ impl Cells {
                 None
             }
         }
+    }
+
+    /// Removes everything at once.
+    pub(crate) fn clear(&mut self) {
+        self.heads.clear();
+        self.live = 0;
+        self.rewind();
     }
 
     /// All heads, in no order.

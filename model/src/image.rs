@@ -276,7 +276,7 @@ impl Writer<'_> {
             let entries: Vec<_> = chain.collect();
             let place =
                 |entry| entries.iter().position(|known| *known == entry).unwrap_or(0) as u32;
-            let width = aggregates.words();
+            let width = group.news_values.len() / group.news.len().max(1);
             let news = group.news.iter().enumerate().map(|(index, entry)| {
                 let values = &group.news_values[index * width..(index + 1) * width];
                 (place(*entry), self.words(aggregates, values))

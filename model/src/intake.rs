@@ -10,7 +10,7 @@ use crate::aggregate::{AggregateLayout, Function, Overflow};
 use crate::flow::{Extent, phase_shift, share};
 use crate::key::{KeyLayout, encode, stable_hash};
 use crate::pane::Deltas;
-use crate::plan::{PaneInput, RecordCopy, RecordInput};
+use crate::plan::{PaneCopy, PaneInput, RecordCopy, RecordInput};
 use crate::row::{RowBatch, Slot, read};
 use crate::symbol::Symbols;
 use crate::table::KeyTable;
@@ -137,10 +137,9 @@ fn take_copy(
         count_cut(table, (input, copy), record, from);
     }
     loop {
-        table.account.assigned += 1;
-        if let Some(cell) = table.enter(hash, key, window, dropped) {
+        if let Some(entered) = table.enter(hash, key, window, dropped) {
             let part = Part { window, from, is_home: window == last };
-            add(table, cell, (input, copy), (record, &part), symbols)?;
+            add(table, entered.cell, (input, copy), (record, &part), symbols)?;
         }
         if window.end() > record.extent.last() || window == last {
             return Ok(());
@@ -283,14 +282,31 @@ pub(crate) fn take_deltas(
         for copy in &input.copies {
             copy.key.pack(source, &mut shape.scratch);
             let hash = table.cells.hash(&shape.scratch);
-            table.account.assigned += 1;
-            let Some(cell) = table.enter(hash, &shape.scratch, window, dropped) else { continue };
+            let Some(entered) = table.enter(hash, &shape.scratch, window, dropped) else {
+                continue;
+            };
             let aggregates = &table.rules.aggregates;
-            let words = table.cells.delta_mut(cell);
-            for (to, from) in copy.from.iter().enumerate() {
-                aggregates.merge((words, to), parent_values, (values, *from), symbols)?;
-            }
+            let words = table.cells.delta_mut(entered.cell);
+            regroup(aggregates, (words, entered.is_empty), copy, (parent_values, values), symbols)?;
         }
+    }
+    Ok(())
+}
+
+/// Merges a parent's accumulators into `words`, which may be known to be empty.
+pub(crate) fn regroup(
+    aggregates: &AggregateLayout,
+    (words, is_empty): (&mut [u64], bool),
+    copy: &PaneCopy,
+    (parent, values): (&AggregateLayout, &[u64]),
+    symbols: &Symbols,
+) -> Result<(), Overflow> {
+    if copy.is_plain && is_empty {
+        words.copy_from_slice(values);
+        return Ok(());
+    }
+    for (to, from) in copy.from.iter().enumerate() {
+        aggregates.merge((words, to), parent, (values, *from), symbols)?;
     }
     Ok(())
 }
@@ -305,10 +321,9 @@ pub(crate) fn take_exchanged(
     let value_words = table.rules.aggregates.words();
     for (key, window, values) in deltas.iter(key_words, value_words) {
         let hash = table.cells.hash(key);
-        table.account.assigned += 1;
-        let Some(cell) = table.enter(hash, key, window, dropped) else { continue };
+        let Some(entered) = table.enter(hash, key, window, dropped) else { continue };
         let aggregates = &table.rules.aggregates;
-        aggregates.merge_all(table.cells.delta_mut(cell), values, symbols)?;
+        aggregates.merge_all(table.cells.delta_mut(entered.cell), values, symbols)?;
     }
     Ok(())
 }

@@ -162,50 +162,96 @@ fn place(used: &mut Vec<usize>, bits: usize) -> (usize, usize) {
     (used.len() - 1, 0)
 }
 
-/// Moves bits from the words of a row or of a key to the words of a key.
+/// Moves up to 64 bits from a word of a row or key to a word of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Move {
     from: u16,
     from_shift: u8,
-    null_word: u16,
-    null_bit: u8,
-    to: KeySlot,
+    to: u16,
+    to_shift: u8,
+    mask: u64,
+    /// Whether equal values may have different bits.
+    is_float: bool,
+}
+
+/// Where the null bits of one word of the source go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Nulls {
+    word: u16,
+    /// The bits that are fields of the key: if none is set, there is nothing to do.
+    mask: u64,
+    /// From bit, to word, to bit.
+    bits: Vec<(u8, u16, u8)>,
 }
 
 /// A compiled projection: the key of a row, or the coarser key of a key. No look-up, no branch on
-/// types, no allocation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// types, no allocation. It rests on null fields being all zero in rows and keys.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeyPacker {
     moves: Vec<Move>,
+    nulls: Vec<Nulls>,
     words: usize,
+}
+
+/// Where a field lies in the source of a projection.
+struct Source {
+    word: u16,
+    shift: u8,
+    null_word: u16,
+    null_bit: u8,
 }
 
 impl KeyPacker {
     /// From a row: `sources` gives the row's slot of each key field, in key order.
     pub fn from_row(target: &KeyLayout, sources: &[Slot]) -> Self {
-        let moves = sources.iter().zip(&target.slots).map(|(slot, to)| Move {
-            from: slot.word,
-            from_shift: 0,
-            null_word: slot.index >> 6,
-            null_bit: (slot.index & 63) as u8,
-            to: *to,
-        });
-        Self { moves: moves.collect(), words: target.words }
+        Self::new(
+            target,
+            sources.iter().map(|slot| Source {
+                word: slot.word,
+                shift: 0,
+                null_word: slot.index >> 6,
+                null_bit: (slot.index & 63) as u8,
+            }),
+        )
     }
 
     /// From a finer key: `sources` gives its field number for each field of the target.
     pub fn from_key(target: &KeyLayout, parent: &KeyLayout, sources: &[usize]) -> Self {
-        let moves = sources.iter().zip(&target.slots).filter_map(|(field, to)| {
-            let slot = parent.slots.get(*field)?;
-            Some(Move {
-                from: slot.word,
-                from_shift: slot.shift,
+        let slots = sources.iter().filter_map(|field| parent.slots.get(*field));
+        Self::new(
+            target,
+            slots.map(|slot| Source {
+                word: slot.word,
+                shift: slot.shift,
                 null_word: slot.null_word,
                 null_bit: slot.null_bit,
-                to: *to,
-            })
-        });
-        Self { moves: moves.collect(), words: target.words }
+            }),
+        )
+    }
+
+    fn new(target: &KeyLayout, sources: impl Iterator<Item = Source>) -> Self {
+        let mut packer = Self { moves: Vec::new(), nulls: Vec::new(), words: target.words };
+        for (source, to) in sources.zip(&target.slots) {
+            let bits = to.ty.key_bits();
+            for half in 0..bits.div_ceil(64) as u16 {
+                packer.moves.push(Move {
+                    from: source.word + half,
+                    from_shift: source.shift,
+                    to: to.word + half,
+                    to_shift: to.shift,
+                    mask: mask(bits.min(64)),
+                    is_float: to.ty == Type::F64,
+                });
+            }
+            let known = packer.nulls.iter().position(|nulls| nulls.word == source.null_word);
+            let at = known.unwrap_or_else(|| {
+                packer.nulls.push(Nulls { word: source.null_word, mask: 0, bits: Vec::new() });
+                packer.nulls.len() - 1
+            });
+            packer.nulls[at].mask |= 1 << source.null_bit;
+            packer.nulls[at].bits.push((source.null_bit, to.null_word, to.null_bit));
+        }
+        packer
     }
 
     /// Words of the key that it makes.
@@ -217,17 +263,16 @@ impl KeyPacker {
     pub fn pack(&self, source: &[u64], key: &mut [u64]) {
         key.fill(0);
         for step in &self.moves {
-            let is_null = source[usize::from(step.null_word)] >> step.null_bit & 1;
-            key[usize::from(step.to.null_word)] |= is_null << step.to.null_bit;
-            // All ones where there is a value, all zeros where it is null.
-            let present = is_null.wrapping_sub(1);
-            let from = usize::from(step.from);
-            let bits = step.to.ty.key_bits();
-            let value = source[from] >> step.from_shift & mask(bits.min(64)) & present;
-            let value = if step.to.ty == Type::F64 { canonical_float(value) } else { value };
-            key[usize::from(step.to.word)] |= value << step.to.shift;
-            if bits == 128 {
-                key[usize::from(step.to.word) + 1] = source[from + 1] & present;
+            let value = source[usize::from(step.from)] >> step.from_shift & step.mask;
+            let value = if step.is_float { canonical_float(value) } else { value };
+            key[usize::from(step.to)] |= value << step.to_shift;
+        }
+        for nulls in &self.nulls {
+            let word = source[usize::from(nulls.word)];
+            if word & nulls.mask != 0 {
+                for (bit, to, to_bit) in &nulls.bits {
+                    key[usize::from(*to)] |= (word >> bit & 1) << to_bit;
+                }
             }
         }
     }
@@ -236,6 +281,11 @@ impl KeyPacker {
 fn canonical_float(bits: u64) -> u64 {
     let [low, _] = canonical(Datum::Float(f64::from_bits(bits)));
     low
+}
+
+/// Whether two packed keys are equal. Keys are a few words: a loop beats a call.
+pub(crate) fn is_same_key(a: &[u64], b: &[u64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
 /// Version of the stable encoding; the first byte of every encoded key.

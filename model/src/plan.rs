@@ -296,6 +296,8 @@ pub struct PaneCopy {
     pub key: KeyPacker,
     /// The parent's accumulator that feeds each of this stage's.
     pub from: Vec<usize>,
+    /// Whether they are the parent's accumulators as they lie: words can then be copied.
+    pub is_plain: bool,
 }
 
 /// How the input of an exchanged stage is placed: by which of its key's fields.

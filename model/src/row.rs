@@ -298,6 +298,9 @@ impl RowWriter<'_> {
         let null_bit = 1 << (slot.index & 63);
         if datum == Datum::Null || !fits(datum, slot.ty) {
             self.row[null_word] |= null_bit;
+            // A null slot is all zero: keys are packed without looking at it.
+            let at = usize::from(slot.word);
+            self.row[at..at + slot.ty.words()].fill(0);
             return;
         }
         self.row[null_word] &= !null_bit;

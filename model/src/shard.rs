@@ -295,9 +295,11 @@ impl Shard {
                 watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))
             }
             Machine::TopK(table) => {
-                // A top-K has the key and the aggregates of the stage below.
-                for deltas in local.map(|(_, deltas, _)| deltas).into_iter().chain(brought) {
-                    table.take(deltas, symbols, &mut own.dropped)?;
+                if let Some((input, deltas, parent)) = local {
+                    table.take(input, (deltas, parent), symbols, &mut own.dropped)?;
+                }
+                if let Some(deltas) = brought {
+                    table.take_exchanged(deltas, symbols, &mut own.dropped)?;
                 }
                 table.end_round(own, symbols)?;
                 watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))

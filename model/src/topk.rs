@@ -8,17 +8,19 @@
 //! delta costs O(late data); only a listed entry that shrinks makes it look at all.
 
 use crate::account::{DropReason, Dropped, StageAccount};
-use crate::aggregate::Overflow;
+use crate::aggregate::{AggregateLayout, Overflow};
 use crate::candidates::{Candidates, EntryId, GroupId};
 use crate::cells::hash_words;
-use crate::key::KeyLayout;
+use crate::intake::regroup;
+use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
-use crate::plan::{Stage, TopK};
+use crate::plan::{PaneCopy, PaneInput, Stage, TopK};
 use crate::ranking::{Ranked, keep_best};
 use crate::symbol::Symbols;
 use crate::table::{Fired, Rules};
 use crate::time::{EventTime, Lateness, Watermark, Window, judge};
 use crate::value::Datum;
+use crate::window::WindowFn;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
@@ -81,6 +83,9 @@ pub(crate) struct TopKTable {
     pub(crate) watermark: Watermark,
     pub(crate) account: StageAccount,
     pub(crate) traces_drops: bool,
+    window: WindowFn,
+    /// Room for a parent key.
+    parent_key: Vec<u64>,
 }
 
 impl TopKTable {
@@ -102,46 +107,90 @@ impl TopKTable {
                 ..StageAccount::default()
             },
             traces_drops: false,
+            window: stage.window,
+            parent_key: vec![0; spec.parent.words()],
             rules,
         }
     }
 
-    /// Takes deltas of the stage of full sums, in its key and aggregates.
+    /// Takes deltas of the stage below, whose key and aggregates are `parent`'s.
     pub(crate) fn take(
+        &mut self,
+        input: &PaneInput,
+        (deltas, parent): (&Deltas, (&KeyLayout, &AggregateLayout)),
+        symbols: &Symbols,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<(), Overflow> {
+        let (parent_key, parent_values) = parent;
+        let mut key = vec![0; self.key.words()];
+        for (source, window, values) in deltas.iter(parent_key.words(), parent_values.words()) {
+            let window =
+                if input.same_window { window } else { self.window.assign(window.start(), 0) };
+            for copy in &input.copies {
+                copy.key.pack(source, &mut key);
+                self.enter(&key, window, (copy, (parent_values, values)), symbols, dropped)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes deltas that are already in the stage's own key and aggregates: what an exchange
+    /// brings.
+    pub(crate) fn take_exchanged(
         &mut self,
         deltas: &Deltas,
         symbols: &Symbols,
         dropped: &mut Vec<Dropped>,
     ) -> Result<(), Overflow> {
-        let (key_words, value_words) = (self.key.words(), self.rules.aggregates.words());
-        let mut parent = vec![0; self.spec.parent.words()];
-        for (key, window, values) in deltas.iter(key_words, value_words) {
-            self.account.assigned += 1;
-            let is_late = match judge(window, self.watermark, self.rules.allowed_lateness) {
-                Lateness::OnTime => false,
-                Lateness::Late => true,
-                Lateness::Expired => {
-                    self.account.expired += 1;
-                    if self.traces_drops {
-                        let (reason, stage) = (DropReason::Expired, self.rules.stage);
-                        dropped.push(Dropped { reason, stage, key: key.into() });
-                    }
-                    continue;
-                }
-            };
-            let count = if is_late { &mut self.account.late } else { &mut self.account.on_time };
-            *count += 1;
-            self.account.operations += 1;
-            self.spec.parent_of.pack(key, &mut parent);
-            let group = self.group(&parent, window);
-            self.add(group, key, values, symbols)?;
-            if is_late
-                && let Some(group_state) = self.groups.get_mut(group as usize)
-                && !group_state.is_touched
-            {
-                group_state.is_touched = true;
-                self.touched.push(group);
+        let aggregates = self.rules.aggregates.clone();
+        let from = (0..aggregates.accumulators().len()).collect();
+        let copy = PaneCopy { key: KeyPacker::default(), from, is_plain: true };
+        for (key, window, values) in deltas.iter(self.key.words(), aggregates.words()) {
+            self.enter(key, window, (&copy, (&aggregates, values)), symbols, dropped)?;
+        }
+        Ok(())
+    }
+
+    /// Judges one delta for `key` and adds it to its candidate.
+    fn enter(
+        &mut self,
+        key: &[u64],
+        window: Window,
+        source: (&PaneCopy, (&AggregateLayout, &[u64])),
+        symbols: &Symbols,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<(), Overflow> {
+        self.account.assigned += 1;
+        let is_late = match judge(window, self.watermark, self.rules.allowed_lateness) {
+            Lateness::OnTime => {
+                self.account.on_time += 1;
+                false
             }
+            Lateness::Late => {
+                self.account.late += 1;
+                true
+            }
+            Lateness::Expired => {
+                self.account.expired += 1;
+                if self.traces_drops {
+                    let (reason, stage) = (DropReason::Expired, self.rules.stage);
+                    dropped.push(Dropped { reason, stage, key: key.into() });
+                }
+                return Ok(());
+            }
+        };
+        self.account.operations += 1;
+        let mut parent = std::mem::take(&mut self.parent_key);
+        self.spec.parent_of.pack(key, &mut parent);
+        let number = self.group(&parent, window);
+        self.parent_key = parent;
+        self.add(number, key, source, symbols)?;
+        if is_late
+            && let Some(group) = self.groups.get_mut(number as usize)
+            && !group.is_touched
+        {
+            group.is_touched = true;
+            self.touched.push(number);
         }
         Ok(())
     }
@@ -187,35 +236,40 @@ impl TopKTable {
         &mut self,
         number: GroupId,
         key: &[u64],
-        values: &[u64],
+        (copy, (parent, values)): (&PaneCopy, (&AggregateLayout, &[u64])),
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
         let Some(group) = self.groups.get_mut(number as usize) else { return Ok(()) };
-        let entry = match self.candidates.find(key, number) {
-            Some(entry) => entry,
-            None => {
-                let entry = self.candidates.insert(key, number, group.entries);
-                group.entries = Some(entry);
-                group.count += 1;
-                entry
-            }
-        };
+        let known = self.candidates.find(key, number);
+        let entry = known.unwrap_or_else(|| {
+            let entry = self.candidates.insert(key, number, group.entries);
+            group.entries = Some(entry);
+            group.count += 1;
+            entry
+        });
         let aggregates = &self.rules.aggregates;
-        aggregates.merge_all(&mut group.total, values, symbols)?;
-        aggregates.merge_all(self.candidates.total_mut(entry), values, symbols)?;
-        let words = aggregates.words();
-        match self.candidates.news(entry) {
-            Some(news) => {
-                let at = news * words;
-                if let Some(sum) = group.news_values.get_mut(at..at + words) {
-                    aggregates.merge_all(sum, values, symbols)?;
-                }
-            }
+        let source = (parent, values);
+        if self.spec.other {
+            regroup(aggregates, (&mut group.total, false), copy, source, symbols)?;
+        }
+        let total = self.candidates.total_mut(entry);
+        regroup(aggregates, (total, known.is_none()), copy, source, symbols)?;
+        // Only discarding panes tell what came; the other modes tell totals.
+        let words =
+            if self.rules.mode == AccumulationMode::Discarding { aggregates.words() } else { 0 };
+        let (at, is_empty) = match self.candidates.news(entry) {
+            Some(news) => (news * words, false),
             None => {
                 self.candidates.set_news(entry, Some(group.news.len()));
                 group.news.push(entry);
-                group.news_values.extend_from_slice(values);
+                group.news_values.resize(group.news_values.len() + words, 0);
+                (group.news_values.len() - words, true)
             }
+        };
+        if words > 0
+            && let Some(sum) = group.news_values.get_mut(at..at + words)
+        {
+            regroup(aggregates, (sum, is_empty), copy, source, symbols)?;
         }
         Ok(())
     }

@@ -124,6 +124,45 @@ fn row_layout(job: &Job, nodes: &[Node], shard_by: &[Box<str>]) -> Result<RowLay
     Ok(RowLayout::new(fields))
 }
 
+/// A stage with the key and aggregates of `below`, numbered `number`, that reads its deltas.
+fn above(below: &Stage, number: usize) -> Stage {
+    let fields: Vec<_> = (0..below.key.fields().len()).collect();
+    let copy = PaneCopy {
+        key: KeyPacker::from_key(&below.key, &below.key, &fields),
+        from: (0..below.aggregates.accumulators().len()).collect(),
+        is_plain: true,
+    };
+    let input = PaneInput { parent: below.id, copies: vec![copy], same_window: true };
+    Stage {
+        id: StageId(number as u16),
+        input: StageInput::Panes(input),
+        reason: format!("reads the full sums {}{ALL}", below.name),
+        rejected: Vec::new(),
+        ..below.clone()
+    }
+}
+
+/// Makes a stage a list of the largest entries of what it reads.
+fn list(spec: &TopKSpec, stage: Stage) -> Stage {
+    let fields = stage.key.fields();
+    let number = |name: &Box<str>| stage.key.field(name);
+    let is_entity =
+        |field: &usize| fields.get(*field).is_some_and(|field| spec.entity.contains(&field.name));
+    let parents: Vec<_> = (0..fields.len()).filter(|field| !is_entity(field)).collect();
+    let parent = KeyLayout::new(parents.iter().filter_map(|field| fields.get(*field).cloned()));
+    let top_k = TopK {
+        k: spec.k,
+        parent_of: KeyPacker::from_key(&parent, &stage.key, &parents),
+        parent,
+        entity: spec.entity.iter().filter_map(number).collect(),
+        rank: spec.rank.iter().filter_map(|name| stage.aggregates.find(name)).collect(),
+        require: spec.require.iter().filter_map(number).collect(),
+        other: spec.other,
+    };
+    let reason = format!("{}; lists the {} largest of each parent key", stage.reason, spec.k);
+    Stage { kind: StageKind::TopK, top_k: Some(top_k), reason, ..stage }
+}
+
 struct Compiler<'a> {
     job: &'a Job,
     row: Arc<RowLayout>,
@@ -155,30 +194,27 @@ impl Compiler<'_> {
         }));
         let input = match node.parent {
             None => StageInput::Records(self.record_input(grouping, &key)),
-            Some(parent) => StageInput::Panes(self.pane_input(grouping, parent, &key)),
+            Some(parent) => {
+                StageInput::Panes(self.pane_input(grouping, parent, (&key, &aggregates)))
+            }
         };
         let parent_route = match &input {
             StageInput::Records(_) => shard_by.to_vec(),
             StageInput::Panes(panes) => self.route(panes.parent),
         };
-        let is_list = grouping.top_k.is_some();
         let id = StageId(self.stages.len() as u16);
         let stage = Stage {
             id,
-            name: if is_list {
-                [&grouping.name, ALL].concat().into()
-            } else {
-                grouping.name.clone()
-            },
+            name: grouping.name.clone(),
             kind: if node.parent.is_none() { StageKind::Window } else { StageKind::Rollup },
-            key: key.clone(),
-            aggregates: aggregates.clone(),
+            key,
+            aggregates,
             input,
             window: grouping.window,
             trigger: grouping.trigger,
             mode: grouping.mode,
             allowed_lateness: grouping.allowed_lateness,
-            sinks: if is_list { Vec::new() } else { grouping.sinks.clone() },
+            sinks: grouping.sinks.clone(),
             top_k: None,
             has_children: false,
             exchange: None,
@@ -188,79 +224,48 @@ impl Compiler<'_> {
         if let Some(sums) = self.sums.get_mut(node.grouping) {
             *sums = id;
         }
-        let fallback = placing_fields(grouping);
-        self.push(stage, parent_route, &fallback);
-        if let Some(top_k) = &grouping.top_k {
-            self.add_top_k(grouping, top_k, id);
+        let placing = plain_fields(grouping);
+        match &grouping.top_k {
+            None => self.push(stage, parent_route, (&placing, &placing)),
+            // Nobody else reads its full sums, and they come as panes: the list takes those itself.
+            Some(spec) if node.parent.is_some() && !node.is_parent => {
+                let listed = placing_fields(grouping);
+                self.push(list(spec, stage), parent_route, (&listed, &listed));
+            }
+            Some(spec) => {
+                let listed = placing_fields(grouping);
+                let name: Box<str> = [&grouping.name, ALL].concat().into();
+                let sums = Stage { name, sinks: Vec::new(), ..stage.clone() };
+                self.push(sums, parent_route, (&placing, &listed));
+                let stage = list(spec, above(&stage, self.stages.len()));
+                self.push(stage, self.route(id), (&listed, &listed));
+            }
         }
     }
 
-    fn add_top_k(&mut self, grouping: &Grouping, spec: &TopKSpec, sums: StageId) {
-        let Some(below) = self.stages.get(sums.index()) else { return };
-        let number = |name: &str| below.key.field(name);
-        let parents: Vec<_> = (0..below.key.fields().len())
-            .filter(|field| {
-                below.key.fields().get(*field).is_some_and(|f| !spec.entity.contains(&f.name))
-            })
-            .collect();
-        let parent = KeyLayout::new(
-            parents.iter().filter_map(|field| below.key.fields().get(*field).cloned()),
-        );
-        let same_key: Vec<_> = (0..below.key.fields().len()).collect();
-        let stage = Stage {
-            id: StageId(self.stages.len() as u16),
-            name: grouping.name.clone(),
-            kind: StageKind::TopK,
-            input: StageInput::Panes(PaneInput {
-                parent: sums,
-                copies: vec![PaneCopy {
-                    key: KeyPacker::from_key(&below.key, &below.key, &same_key),
-                    from: (0..below.aggregates.accumulators().len()).collect(),
-                }],
-                same_window: true,
-            }),
-            sinks: grouping.sinks.clone(),
-            top_k: Some(TopK {
-                k: spec.k,
-                parent_of: KeyPacker::from_key(&parent, &below.key, &parents),
-                parent,
-                entity: spec.entity.iter().filter_map(|name| number(name)).collect(),
-                rank: spec.rank.iter().filter_map(|name| below.aggregates.find(name)).collect(),
-                require: spec.require.iter().filter_map(|name| number(name)).collect(),
-                other: spec.other,
-            }),
-            has_children: false,
-            exchange: None,
-            reason: format!("lists the {} largest of {} per parent key", spec.k, below.name),
-            rejected: Vec::new(),
-            ..below.clone()
-        };
-        let route = self.route(sums);
-        self.push(stage, route, &placing_fields(grouping));
-    }
-
-    /// Adds a stage. It is local if its placing fields contain the parent's route: all deltas of
+    /// Adds a stage. It is local if its `placing` fields contain the parent's route: all deltas of
     /// one key then come from one shard. Else its input is exchanged by `fallback`.
-    fn push(&mut self, mut stage: Stage, parent_route: Vec<Box<str>>, fallback: &[Box<str>]) {
+    fn push(
+        &mut self,
+        mut stage: Stage,
+        parent_route: Vec<Box<str>>,
+        (placing, fallback): (&[Box<str>], &[Box<str>]),
+    ) {
         let is_record_stage = matches!(stage.input, StageInput::Records(_));
-        let placing = match stage.top_k {
-            Some(_) => fallback.to_vec(),
-            None => stage.key.fields().iter().map(|field| field.name.clone()).collect::<Vec<_>>(),
-        };
         let is_local = parent_route.iter().all(|field| placing.contains(field));
         if is_record_stage || is_local && !parent_route.is_empty() {
             self.routes.push(parent_route);
         } else {
-            let fields: Vec<Box<str>> = fallback.to_vec();
             let numbers: Vec<_> =
-                fields.iter().filter_map(|field| stage.key.field(field)).collect();
+                fallback.iter().filter_map(|field| stage.key.field(field)).collect();
             let layout = KeyLayout::new(
                 numbers.iter().filter_map(|number| stage.key.fields().get(*number).cloned()),
             );
             let packer = KeyPacker::from_key(&layout, &stage.key, &numbers);
             // Without a field to place by, the route is empty and one shard owns every key: it is
             // local when the parent's is, too.
-            let is_same_shard = parent_route.is_empty() && fields.is_empty();
+            let is_same_shard = parent_route.is_empty() && fallback.is_empty();
+            let fields = fallback.to_vec();
             stage.exchange =
                 (!is_same_shard).then(|| Exchange { fields: fields.clone(), layout, packer });
             self.routes.push(fields);
@@ -313,7 +318,12 @@ impl Compiler<'_> {
         }
     }
 
-    fn pane_input(&self, grouping: &Grouping, parent: usize, key: &KeyLayout) -> PaneInput {
+    fn pane_input(
+        &self,
+        grouping: &Grouping,
+        parent: usize,
+        (key, values): (&KeyLayout, &AggregateLayout),
+    ) -> PaneInput {
         let id = self.sums.get(parent).copied().unwrap_or(StageId(0));
         let (Some(below), Some(stage)) =
             (self.job.groupings.get(parent), self.stages.get(id.index()))
@@ -333,9 +343,11 @@ impl Compiler<'_> {
         };
         let copies = (0..count).map(|copy| {
             let fields: Vec<_> = columns.iter().filter_map(|sources| nth(sources, copy)).collect();
+            let from: Vec<_> = aggregates.iter().filter_map(|sources| nth(sources, copy)).collect();
             PaneCopy {
                 key: KeyPacker::from_key(key, &stage.key, &fields),
-                from: aggregates.iter().filter_map(|sources| nth(sources, copy)).collect(),
+                is_plain: values.lies_as(&stage.aggregates, &from),
+                from,
             }
         });
         PaneInput {

@@ -12,6 +12,8 @@ pub(super) struct Node {
     pub(super) grouping: usize,
     /// Index of the grouping whose full sums it regroups; `None` reads records.
     pub(super) parent: Option<usize>,
+    /// Whether another grouping regroups this one's full sums.
+    pub(super) is_parent: bool,
     /// Why.
     pub(super) reason: String,
     /// The groupings not chosen.
@@ -21,6 +23,10 @@ pub(super) struct Node {
 /// A node for every grouping, parents before children.
 pub(super) fn derive(job: &Job) -> Vec<Node> {
     let mut nodes: Vec<_> = (0..job.groupings.len()).map(|index| choose(job, index)).collect();
+    let parents: Vec<_> = nodes.iter().filter_map(|node| node.parent).collect();
+    for node in &mut nodes {
+        node.is_parent = parents.contains(&node.grouping);
+    }
     // A parent has a finer key or a finer window than its child, or the same and a lower index:
     // following parents ends, and depth orders them.
     let depths: Vec<_> = nodes.iter().map(|node| depth(&nodes, node)).collect();
@@ -43,7 +49,13 @@ fn choose(job: &Job, index: usize) -> Node {
     let mut rejected = Vec::new();
     let mut best: Option<(usize, Cost)> = None;
     let Some(grouping) = job.groupings.get(index) else {
-        return Node { grouping: index, parent: None, reason: String::new(), rejected };
+        return Node {
+            grouping: index,
+            parent: None,
+            is_parent: false,
+            reason: String::new(),
+            rejected,
+        };
     };
     for (other, parent) in job.groupings.iter().enumerate() {
         if other == index || !job.cascade {
@@ -88,7 +100,7 @@ fn choose(job: &Job, index: usize) -> Node {
         None if rejected.is_empty() => "reads records: it is the only grouping".to_owned(),
         None => "reads records: no other grouping holds what it needs".to_owned(),
     };
-    Node { grouping: index, parent, reason, rejected }
+    Node { grouping: index, parent, is_parent: false, reason, rejected }
 }
 
 /// Lower is cheaper: fewer key columns, then fewer panes per time.
