@@ -145,7 +145,7 @@ fn above(below: &Stage, number: usize) -> Stage {
 /// Makes a stage a list of the largest entries of what it reads.
 fn list(spec: &TopKSpec, stage: Stage) -> Stage {
     let fields = stage.key.fields();
-    let number = |name: &Box<str>| stage.key.field(name);
+    let number = |name: &str| stage.key.field(name);
     let is_entity =
         |field: &usize| fields.get(*field).is_some_and(|field| spec.entity.contains(&field.name));
     let parents: Vec<_> = (0..fields.len()).filter(|field| !is_entity(field)).collect();
@@ -154,9 +154,9 @@ fn list(spec: &TopKSpec, stage: Stage) -> Stage {
         k: spec.k,
         parent_of: KeyPacker::from_key(&parent, &stage.key, &parents),
         parent,
-        entity: spec.entity.iter().filter_map(number).collect(),
+        entity: spec.entity.iter().filter_map(|name| number(name)).collect(),
         rank: spec.rank.iter().filter_map(|name| stage.aggregates.find(name)).collect(),
-        require: spec.require.iter().filter_map(number).collect(),
+        require: spec.require.iter().filter_map(|name| number(name)).collect(),
         other: spec.other,
     };
     let reason = format!("{}; lists the {} largest of each parent key", stage.reason, spec.k);
