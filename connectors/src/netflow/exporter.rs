@@ -2,8 +2,9 @@
 //! interfaces, the state of its sequence numbers.
 //!
 //! Templates hold per observation domain; names and samplers per exporter, since exporters send
-//! them in a domain of their own. Everything is bounded: a full table takes no new entry, and the
-//! domain or exporter that has been silent longest makes room for a new one.
+//! them in a domain of their own. Everything is bounded: a full table takes no new entry, the
+//! domain or exporter that has been silent longest makes room for a new one, and all exporters
+//! together have a budget in bytes.
 
 use super::element::text;
 use super::message::Message;
@@ -25,16 +26,50 @@ const TEMPLATES_MAX: usize = 1_000;
 /// Most entries of any table of an exporter.
 const ENTRIES_MAX: usize = 100_000;
 
+/// Bytes of all that exporters have told.
+const BYTES_MAX: usize = 256 << 20;
+/// What a domain takes at least, in bytes.
+const DOMAIN_BYTES: usize = 512;
+/// What an entry of a table takes, beside its text, in bytes.
+const ENTRY_BYTES: usize = 64;
+
 /// All exporters, by address.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Exporters {
     known: Recent<IpAddr, Exporter>,
+    /// Bytes told since the last time that all was weighed, and what it weighed then. No less than
+    /// what is held.
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Default for Exporters {
+    fn default() -> Self {
+        Self { known: Recent::default(), bytes: 0, bytes_max: BYTES_MAX }
+    }
 }
 
 impl Exporters {
     /// The exporter at `address`.
     pub(super) fn at(&mut self, address: IpAddr) -> &mut Exporter {
         self.known.get(address, EXPORTERS_MAX)
+    }
+
+    /// Keeps the budget, after the exporter at `address` has told something: the exporters that
+    /// have been silent longest are forgotten if it is exceeded, until half of it is free.
+    pub(super) fn settle(&mut self, address: IpAddr) {
+        let exporter = self.known.get(address, EXPORTERS_MAX);
+        let told = std::mem::take(&mut exporter.told_bytes);
+        self.bytes = self.bytes.saturating_add(told);
+        if self.bytes <= self.bytes_max {
+            return;
+        }
+        self.bytes = self.known.values().map(Exporter::bytes).sum();
+        while self.bytes > self.bytes_max / 2
+            && let Some(forgotten) = self.known.forget_oldest()
+        {
+            self.bytes = self.bytes.saturating_sub(forgotten.bytes());
+        }
     }
 }
 
@@ -45,6 +80,8 @@ pub(super) struct Exporter {
     applications: HashMap<Box<[u8]>, Arc<str>>,
     interfaces: HashMap<u32, Arc<str>>,
     samplers: HashMap<u64, f64>,
+    /// Bytes told since the budget was looked at.
+    told_bytes: usize,
 }
 
 /// One observation domain.
@@ -77,31 +114,61 @@ pub(super) enum Learned {
 impl Exporter {
     /// The domain that `message` is of.
     pub(super) fn domain(&mut self, message: &Message) -> &mut Domain {
-        self.domains.get((message.version, message.domain), DOMAINS_MAX)
+        let key = (message.version, message.domain);
+        if !self.domains.knows(key) {
+            self.told_bytes += DOMAIN_BYTES;
+        }
+        self.domains.get(key, DOMAINS_MAX)
     }
 
-    /// Takes in what an options record of `message` says; returns the sampler that it describes.
+    /// Takes in a template record of `message`.
+    pub(super) fn define(&mut self, definition: Definition, message: &Message) -> Learned {
+        let domain = self.domain(message);
+        let (learned, bytes) = domain.define(definition);
+        self.told_bytes += bytes;
+        learned
+    }
+
+    /// About how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let text = |text: &Arc<str>| ENTRY_BYTES + text.len();
+        self.domains.values().map(Domain::bytes).sum::<usize>()
+            + self.applications.values().map(text).sum::<usize>()
+            + self.interfaces.values().map(text).sum::<usize>()
+            + self.samplers.len() * ENTRY_BYTES
+    }
+
+    /// Takes in what an options record of `message` says; returns the sampler that it
+    /// describes for the first time.
     pub(super) fn learn(&mut self, draft: &Draft<'_>, message: &Message) -> Option<Described> {
         let name = draft.application.and_then(text);
         if let (Some(id), Some(name)) = (draft.application_id, name) {
-            enter(&mut self.applications, id.into(), name.into());
+            let bytes = ENTRY_BYTES + name.len();
+            let is_new = enter(&mut self.applications, id.into(), name.into());
+            self.told_bytes += if is_new { bytes } else { 0 };
         }
         let [name, description] = draft.interface.map(|bytes| bytes.and_then(text));
         if let (Some(index), Some(name)) = (draft.flow.input, name.or(description)) {
-            enter(&mut self.interfaces, index, name.into());
+            let bytes = ENTRY_BYTES + name.len();
+            let is_new = enter(&mut self.interfaces, index, name.into());
+            self.told_bytes += if is_new { bytes } else { 0 };
         }
         if draft.boot_ms.is_some() {
             self.domain(message).boot_ms = draft.boot_ms;
         }
         let interval = draft.rate.interval()?;
         if let Some(id) = draft.sampler {
-            enter(&mut self.samplers, id, interval);
-            return Some(Described { exporter: message.exporter, id, interval });
+            let is_new = enter(&mut self.samplers, id, interval);
+            self.told_bytes += if is_new { ENTRY_BYTES } else { 0 };
+            return is_new.then_some(Described { exporter: message.exporter, id, interval });
         }
         let domain = self.domain(message);
         // Interface 0 stands for all of them.
         match draft.flow.input.filter(|index| *index != 0) {
-            Some(index) => enter(&mut domain.sampling_by_interface, index, interval),
+            Some(index) => {
+                let is_new = enter(&mut domain.sampling_by_interface, index, interval);
+                self.told_bytes += if is_new { ENTRY_BYTES } else { 0 };
+            }
             None => domain.sampling = Some(interval),
         }
         None
@@ -134,10 +201,16 @@ impl Domain {
         self.templates.get(&id).cloned()
     }
 
-    /// Takes in a template record.
-    pub(super) fn define(&mut self, definition: Definition) -> Learned {
-        match definition {
-            Definition::Set { id, template } => self.set(id, template),
+    fn bytes(&self) -> usize {
+        DOMAIN_BYTES
+            + self.templates.values().map(|template| template.bytes()).sum::<usize>()
+            + self.sampling_by_interface.len() * ENTRY_BYTES
+    }
+
+    /// Takes in a template record; returns the bytes that it takes, too.
+    fn define(&mut self, definition: Definition) -> (Learned, usize) {
+        let learned = match definition {
+            Definition::Set { id, template } => return self.set(id, template),
             Definition::Withdraw { id } => {
                 self.templates.remove(&id);
                 Learned::Withdrawn
@@ -146,23 +219,25 @@ impl Domain {
                 self.templates.retain(|_, template| template.is_options != is_options);
                 Learned::Withdrawn
             }
-        }
+        };
+        (learned, 0)
     }
 
-    fn set(&mut self, id: u16, template: Option<Template>) -> Learned {
+    fn set(&mut self, id: u16, template: Option<Template>) -> (Learned, usize) {
         let Some(template) = template.filter(|_| id > u16::from(u8::MAX)) else {
             // Records of this id can no longer be read as before.
             self.templates.remove(&id);
-            return Learned::Refused;
+            return (Learned::Refused, 0);
         };
         match self.templates.get(&id) {
-            Some(known) if **known == template => return Learned::Same,
-            None if self.templates.len() >= TEMPLATES_MAX => return Learned::Refused,
+            Some(known) if **known == template => return (Learned::Same, 0),
+            None if self.templates.len() >= TEMPLATES_MAX => return (Learned::Refused, 0),
             Some(_) | None => {}
         }
+        let bytes = template.bytes();
         match self.templates.insert(id, Arc::new(template)) {
-            Some(_) => Learned::Changed,
-            None => Learned::New,
+            Some(_) => (Learned::Changed, bytes),
+            None => (Learned::New, bytes),
         }
     }
 
@@ -188,11 +263,12 @@ impl Domain {
     }
 }
 
-/// Enters a value, unless the table is full.
-fn enter<K: Eq + Hash, V>(table: &mut HashMap<K, V>, key: K, value: V) {
+/// Enters a value, unless the table is full; `true` if its key was not in the table.
+fn enter<K: Eq + Hash, V>(table: &mut HashMap<K, V>, key: K, value: V) -> bool {
     if table.len() < ENTRIES_MAX || table.contains_key(&key) {
-        table.insert(key, value);
+        return table.insert(key, value).is_none();
     }
+    false
 }
 
 /// A bounded table that forgets what was not asked for longest.
@@ -213,15 +289,68 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
     /// The value of `key`, a new one if there is none, with at most `limit` kept.
     fn get(&mut self, key: K, limit: usize) -> &mut V {
         self.asked += 1;
-        if self.entries.len() >= limit && !self.entries.contains_key(&key) {
-            // Linear, but only for a key that is new to a full table.
-            let oldest = self.entries.iter().min_by_key(|(_, (asked, _))| *asked);
-            if let Some(oldest) = oldest.map(|(key, _)| *key) {
-                self.entries.remove(&oldest);
-            }
+        if self.entries.len() >= limit && !self.knows(key) {
+            self.forget_oldest();
         }
         let entry = self.entries.entry(key).or_default();
         entry.0 = self.asked;
         &mut entry.1
+    }
+
+    fn knows(&self, key: K) -> bool {
+        self.entries.contains_key(&key)
+    }
+
+    fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values().map(|(_, value)| value)
+    }
+
+    /// Takes out what was not asked for longest. Linear, but only called when there is no room.
+    fn forget_oldest(&mut self) -> Option<V> {
+        let oldest = self.entries.iter().min_by_key(|(_, (asked, _))| *asked);
+        let key = oldest.map(|(key, _)| *key)?;
+        self.entries.remove(&key).map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_asked_for_longest_makes_room() {
+        let mut recent: Recent<u32, u32> = Recent::default();
+        for key in [1, 2, 3, 1, 4] {
+            *recent.get(key, 3) += 1;
+        }
+        assert!([1, 3, 4].into_iter().all(|key| recent.knows(key)) && !recent.knows(2));
+        assert_eq!(*recent.get(1, 3), 2);
+        assert_eq!((recent.forget_oldest(), recent.values().count()), (Some(1), 2));
+    }
+
+    #[test]
+    fn all_exporters_share_a_budget() {
+        let mut exporters = Exporters { bytes_max: 100_000, ..Exporters::default() };
+        for host in 0..2_000u32 {
+            let exporter = IpAddr::V4(host.into());
+            let message = Message {
+                exporter,
+                version: FlowVersion::V9,
+                domain: 7,
+                header_ms: 0,
+                uptime: None,
+                arrival_ms: None,
+                sequence: 0,
+            };
+            let mut draft = Draft::default();
+            draft.application_id = Some(b"\x0d\0\0\x01");
+            draft.application = Some(b"an application");
+            exporters.at(exporter).domain(&message);
+            exporters.at(exporter).learn(&draft, &message);
+            exporters.settle(exporter);
+            let held: usize = exporters.known.values().map(Exporter::bytes).sum();
+            assert!(held <= exporters.bytes && held <= 100_000, "{held}");
+            assert!(exporters.known.knows(exporter));
+        }
     }
 }

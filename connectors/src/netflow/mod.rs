@@ -208,6 +208,7 @@ impl FlowDecoder {
     fn check_sequence(&mut self, message: &Message, step: Option<u32>) {
         let domain = self.exporters.at(message.exporter).domain(message);
         self.counts.sequence_gaps += u64::from(domain.is_gap(message.sequence, step));
+        self.exporters.settle(message.exporter);
     }
 
     /// Reads the sets of a message. Returns the number of their data records; `None` if there was
@@ -233,6 +234,7 @@ impl FlowDecoder {
                 records = records.zip(read).map(|(sum, read)| sum.saturating_add(read));
             }
         }
+        self.exporters.settle(message.exporter);
         if is_damaged || sets.is_damaged { Err(Malformed) } else { Ok(records) }
     }
 
@@ -255,7 +257,7 @@ impl FlowDecoder {
                 Definition::Set { id, .. } => Some(*id),
                 Definition::Withdraw { .. } | Definition::WithdrawAll { .. } => None,
             };
-            match self.exporters.at(message.exporter).domain(message).define(definition) {
+            match self.exporters.at(message.exporter).define(definition, message) {
                 Learned::New => self.counts.templates += 1,
                 Learned::Changed => self.counts.template_changes += 1,
                 Learned::Same | Learned::Withdrawn => {}

@@ -4,7 +4,9 @@
 //! leaves without having been read is counted by whoever put it in.
 
 use super::message::Message;
-use std::collections::VecDeque;
+use nilometer_model::flow::FlowVersion;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
 
 /// A data set whose template has not come yet.
 #[derive(Debug)]
@@ -17,26 +19,31 @@ pub(super) struct Waiting {
     pub(super) body: Box<[u8]>,
 }
 
+/// What a set waits for: exporter, version, domain and number of the template.
+type Key = (IpAddr, FlowVersion, u32, u16);
+
+fn key(message: &Message, id: u16) -> Key {
+    (message.exporter, message.version, message.domain, id)
+}
+
 impl Waiting {
-    /// What a set costs beside its content, in bytes.
-    const OVERHEAD: usize = size_of::<Self>();
+    /// What a set costs beside its content, in bytes, its places in the tables included.
+    const OVERHEAD: usize = 2 * size_of::<Self>() + size_of::<Key>();
 
     fn bytes(&self) -> usize {
         self.body.len() + Self::OVERHEAD
     }
-
-    fn is_of(&self, message: &Message, id: u16) -> bool {
-        let mine = &self.message;
-        self.id == id
-            && (mine.exporter, mine.version, mine.domain)
-                == (message.exporter, message.version, message.domain)
-    }
 }
 
-/// All sets that wait, in the order in which they came.
+/// All sets that wait.
 #[derive(Debug)]
 pub(super) struct Pending {
-    waiting: VecDeque<Waiting>,
+    /// By the order in which they came.
+    waiting: BTreeMap<u64, Waiting>,
+    /// The places in `waiting` of what waits for one template, in their order; never empty.
+    by_key: HashMap<Key, VecDeque<u64>>,
+    /// Sets that ever waited.
+    came: u64,
     bytes: usize,
     bytes_max: usize,
 }
@@ -44,7 +51,8 @@ pub(super) struct Pending {
 impl Pending {
     /// Room for `bytes_max` bytes of sets; none wait if it is zero.
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { waiting: VecDeque::new(), bytes: 0, bytes_max }
+        let (waiting, by_key) = (BTreeMap::new(), HashMap::new());
+        Self { waiting, by_key, came: 0, bytes: 0, bytes_max }
     }
 
     /// Lets a set wait; returns how many sets did not find or keep a place.
@@ -54,12 +62,22 @@ impl Pending {
         }
         let set = Waiting { message, id, body: body.into() };
         self.bytes += set.bytes();
-        self.waiting.push_back(set);
+        self.by_key.entry(key(&message, id)).or_default().push_back(self.came);
+        self.waiting.insert(self.came, set);
+        self.came += 1;
         let mut lost = 0;
         while self.bytes > self.bytes_max
-            && let Some(oldest) = self.waiting.pop_front()
+            && let Some((_, oldest)) = self.waiting.pop_first()
         {
             self.bytes -= oldest.bytes();
+            let key = key(&oldest.message, oldest.id);
+            if let Some(places) = self.by_key.get_mut(&key) {
+                // The oldest of all is the oldest of its own.
+                places.pop_front();
+                if places.is_empty() {
+                    self.by_key.remove(&key);
+                }
+            }
             lost += 1;
         }
         lost
@@ -67,13 +85,8 @@ impl Pending {
 
     /// Takes out the sets that waited for template `id` of the domain of `message`.
     pub(super) fn take(&mut self, message: &Message, id: u16) -> Vec<Waiting> {
-        let mut taken = Vec::new();
-        if self.waiting.iter().any(|set| set.is_of(message, id)) {
-            let (mine, rest) =
-                self.waiting.drain(..).partition::<Vec<_>, _>(|set| set.is_of(message, id));
-            self.waiting = rest.into();
-            taken = mine;
-        }
+        let places = self.by_key.remove(&key(message, id)).unwrap_or_default();
+        let taken: Vec<_> = places.iter().filter_map(|place| self.waiting.remove(place)).collect();
         self.bytes -= taken.iter().map(Waiting::bytes).sum::<usize>();
         taken
     }
@@ -87,7 +100,6 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nilometer_model::flow::FlowVersion;
 
     fn message(domain: u32) -> Message {
         Message {
@@ -101,26 +113,37 @@ mod tests {
         }
     }
 
+    fn is_empty(pending: &Pending) -> bool {
+        pending.waiting.is_empty() && pending.by_key.is_empty() && pending.bytes == 0
+    }
+
     #[test]
     fn sets_wait_for_their_own_template() {
         let mut pending = Pending::new(10_000);
         for (domain, id, byte) in [(1, 256, 1), (2, 256, 2), (1, 257, 3), (1, 256, 4)] {
             assert_eq!(pending.put(message(domain), id, &[byte]), 0);
         }
-        let taken: Vec<_> = pending.take(&message(1), 256).iter().map(|set| set.body[0]).collect();
-        assert_eq!(taken, [1, 4]);
-        assert!(pending.take(&message(1), 256).is_empty());
-        assert_eq!(pending.len(), 2);
+        let mut take = |domain, id| {
+            let taken = pending.take(&message(domain), id);
+            taken.iter().map(|set| set.body[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(take(1, 256), [1, 4]);
+        assert_eq!(take(1, 256), [0; 0]);
+        assert_eq!((take(2, 256), take(1, 257)), (vec![2], vec![3]));
+        assert!(is_empty(&pending));
     }
 
     #[test]
     fn the_oldest_makes_room() {
         let set = Waiting::OVERHEAD + 10;
         let mut pending = Pending::new(2 * set);
-        let lost: Vec<_> = (0..4).map(|_| pending.put(message(1), 256, &[0; 10])).collect();
-        assert_eq!(lost, [0, 0, 1, 1]);
+        let lost: Vec<_> =
+            (0..4).map(|number| pending.put(message(1), 256 + number % 2, &[0; 10])).collect();
+        assert_eq!((lost, pending.len()), (vec![0, 0, 1, 1], 2));
         assert_eq!(pending.put(message(1), 256, &vec![0; 2 * set]), 1);
-        assert_eq!(pending.take(&message(1), 256).len(), 2);
+        assert_eq!(pending.take(&message(1), 256).len(), 1);
+        assert_eq!(pending.take(&message(1), 257).len(), 1);
+        assert!(is_empty(&pending));
         assert_eq!(Pending::new(0).put(message(1), 256, &[]), 1);
     }
 }

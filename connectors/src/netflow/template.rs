@@ -66,6 +66,12 @@ impl Template {
         (record_bytes_min > 0).then_some(Self { fields, fixed, record_bytes_min, is_options })
     }
 
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let places = self.fixed.as_ref().map_or(0, |fixed| size_of_val(&**fixed));
+        size_of::<Self>() + size_of_val(&*self.fields) + places
+    }
+
     /// Reads the first record of `body`: calls `see` with each element and its bytes, in order,
     /// and returns what is behind the record. `None` if `body` holds no whole record: `see` may
     /// have been called then.
