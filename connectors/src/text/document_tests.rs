@@ -1,8 +1,8 @@
 //! Flow documents of OpenNMS from text to the fields of a flow.
 
-use super::tests::{layout, run};
+use super::tests::{layout, row_text, run};
 use super::*;
-use nilometer_model::flow::{FLOW_FIELDS, FlowSettings};
+use nilometer_model::flow::{FLOW_FIELDS, Flow, FlowSettings};
 use nilometer_model::row::Field;
 use nilometer_model::value::Type;
 
@@ -162,4 +162,30 @@ fn marks_of_flows_are_counted() {
     let outcome = run(&[content.as_bytes()], TextFormat::Opennms(context), &layout, (9, false));
     assert_eq!(outcome.rows, ["7 0"]);
     assert_eq!(outcome.out.account.marks.sorted(), [("bad_sampling", 1), ("reversed_times", 1)]);
+}
+
+#[test]
+fn flows_written_as_documents_come_back_the_same() {
+    use crate::generator::{FlowGenerator, GeneratorSettings, write_opennms};
+    use nilometer_model::time::EventTime;
+    let layout =
+        Arc::new(RowLayout::new(FLOW_FIELDS.iter().map(|info| Field::new(info.name, info.ty))));
+    let symbols = Arc::new(Symbols::default());
+    let mut intake = FlowIntake::new(FlowContext::default(), &layout, symbols.clone(), 2);
+    let mut direct = Polled::new(layout.clone(), false);
+    let mut text = String::new();
+    let origin: Arc<str> = "generator".into();
+    let flows = FlowGenerator::new(GeneratorSettings::default(), EventTime::from_millis(1 << 40));
+    for flow in flows.take(500) {
+        // A document has no place for these.
+        let flow = Flow { exporter_address: None, domain: None, ..flow };
+        write_opennms(&flow, &mut text);
+        intake.take(&flow, Found::new(&origin, Place::Record(1), b""), &mut direct);
+    }
+    let format = TextFormat::Opennms(FlowContext::default());
+    let read = run(&[text.as_bytes()], format, &layout, (64, false));
+    assert_eq!((direct.batch.len(), read.rows.len()), (500, 500));
+    for (index, row) in read.rows.iter().enumerate() {
+        assert_eq!(*row, row_text(&direct.batch, index, &symbols));
+    }
 }

@@ -1,8 +1,9 @@
 //! Text files from bytes on the disk to rows: what is a record, what is rejected and why.
 
 use super::*;
-use nilometer_model::row::{Field, read};
+use nilometer_model::row::{Field, RowBatch, read};
 use nilometer_model::value::Type;
+use proptest::prelude::*;
 use std::io::Write;
 
 /// What came out of a source: rows as (line of) JSON values, and the account.
@@ -55,17 +56,19 @@ pub(super) fn run(
     let progress = source.progress().unwrap();
     assert_eq!(progress.total, total as u64);
     assert!(progress.done <= progress.total);
-    let row = |index: usize| {
-        let mut text = out.batch.time(index).to_string();
-        for slot in layout.slots() {
-            text.push(' ');
-            read(out.batch.row(index), *slot).value(&symbols).write_json(&mut text);
-        }
-        text
-    };
-    let rows = (0..out.batch.len()).map(row).collect();
+    let rows = (0..out.batch.len()).map(|index| row_text(&out.batch, index, &symbols)).collect();
     assert_eq!(out.account.in_flight(), Some(out.batch.len() as u64), "{:?}", out.account);
     Outcome { rows, out, polls }
+}
+
+/// The time and the values of a row.
+pub(super) fn row_text(batch: &RowBatch, index: usize, symbols: &Symbols) -> String {
+    let mut text = batch.time(index).to_string();
+    for slot in batch.layout().slots() {
+        text.push(' ');
+        read(batch.row(index), *slot).value(symbols).write_json(&mut text);
+    }
+    text
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -295,5 +298,60 @@ fn files_that_cannot_be_read_are_named() {
         let error = TextFiles::open(settings, &layout, Arc::default()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot read `{}`: ", path.display())), "{error}");
         assert!(error.ends_with("check that it exists and that you may read it"), "{error}");
+    }
+}
+
+/// Bytes that look like text of the formats, with faults.
+fn content() -> impl Strategy<Value = Vec<u8>> {
+    const PIECES: [&[u8]; 15] = [
+        b"{\"ts\":1,\"k\":\"a\",\"v\":2}",
+        b"{\"ts\":",
+        b"\"exporter_node\":{\"node_id\":1},\"last_switched\":7}",
+        b"}",
+        b"\n",
+        b"\r\n",
+        b"\"",
+        b"ts,name,count\n",
+        b"1,a,2\n",
+        b",",
+        b"\\u",
+        b"\xEF\xBB\xBF",
+        b"\xff",
+        b"-9e999999999",
+        b" ",
+    ];
+    let piece = prop::sample::select(&PIECES[..]);
+    prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_a_file_holds_every_line_has_one_outcome(content in content(), cut in 1usize..5) {
+        let (ndjson, ndjson_layout) = ndjson();
+        let fields = [("k", Type::Text, "name"), ("v", Type::U16, "count")];
+        let csv = TextFormat::Csv { schema: schema(&fields), delimiter: b',' };
+        let csv_layout = layout(&[("k", Type::Text), ("v", Type::U16)]);
+        let opennms = TextFormat::Opennms(FlowContext::default());
+        let flow_layout = layout(&[("bytes", Type::Big), ("exporter", Type::Object)]);
+        for (format, layout) in
+            [(ndjson, ndjson_layout), (csv.clone(), csv_layout), (opennms, flow_layout)]
+        {
+            // That every record has one outcome is checked for every run.
+            let whole = run(&[&content], format.clone(), &layout, (1_000, false));
+            let single = run(&[&content], format.clone(), &layout, (cut, false));
+            prop_assert_eq!(&whole.rows, &single.rows);
+            prop_assert_eq!(&whole.out.account, &single.out.account);
+            if !matches!(format, TextFormat::Csv { .. }) {
+                let text = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
+                let lines = text.split(|byte| *byte == b'\n');
+                let lines = lines.filter(|line| !line.trim_ascii().is_empty()).count();
+                prop_assert_eq!(whole.out.account.read, lines as u64);
+            }
+            // Packed and cut, it gives no row that the whole does not give.
+            let packed = gzip(&content);
+            let half = run(&[&packed[..packed.len() - 6]], format, &layout, (cut, false));
+            prop_assert!(whole.rows.starts_with(&half.rows));
+        }
     }
 }
