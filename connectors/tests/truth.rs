@@ -31,10 +31,6 @@ const DEVIATIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// As a collector reads it that was started with the capture: data before its template is lost.
-const STRICT: DecoderSettings =
-    DecoderSettings { template_wait_bytes_max: 0, ..DecoderSettings::BOUNDED };
-
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/flows")
 }
@@ -176,7 +172,7 @@ fn every_session_is_exact() {
     assert_eq!(sessions.len(), 90);
     let mut excused = Vec::new();
     for (name, session) in sessions {
-        let (flows, counts) = decode(&session["files"], STRICT);
+        let (flows, counts) = decode(&session["files"], DecoderSettings::BOUNDED);
         for (what, is, should) in differences(session, &flows, counts) {
             let deviation =
                 DEVIATIONS.iter().find(|(known, thing, _)| *known == name && *thing == what);
@@ -206,7 +202,7 @@ fn what_is_doubtful_is_counted() {
         ("python-netflow/v9 zeros", vec![], 0),
         ("logstash/Netflow 9 Cisco ACI", vec![], 0),
     ] {
-        let (flows, counts) = decode(&truth["sessions"][name]["files"], STRICT);
+        let (flows, counts) = decode(&truth["sessions"][name]["files"], DecoderSettings::BOUNDED);
         let mut notes = sums(&flows).notes;
         notes.retain(|_, count| *count > 0);
         assert_eq!(notes, expected.into_iter().collect(), "{name}");
@@ -274,7 +270,7 @@ fn softflowd_counts_the_packets_of_its_trace() {
 fn data_waits_for_its_template() {
     let truth = truth();
     let session = &truth["sessions"]["logstash/IPFIX Netscaler with variable length fields"];
-    let (once, lost) = decode(&session["files"], STRICT);
+    let (once, lost) = decode(&session["files"], DecoderSettings::BOUNDED);
     assert_eq!((once.len(), lost.no_template), (3, 5));
     let (twice, waited) = decode(&session["files"], DecoderSettings::LIVE);
     assert_eq!(twice.len(), 2 * once.len());
@@ -288,7 +284,7 @@ fn data_waits_for_its_template() {
 /// The numbers were found by an independent script.
 #[test]
 fn options_data_give_names() {
-    let (flows, _) = decode(&json!(["netflow_parser/IPFIX.pcap.gz"]), STRICT);
+    let (flows, _) = decode(&json!(["netflow_parser/IPFIX.pcap.gz"]), DecoderSettings::BOUNDED);
     let mut applications: BTreeMap<&str, u64> = BTreeMap::new();
     for flow in &flows {
         *applications.entry(flow.application.as_deref().unwrap_or("-")).or_default() += 1;

@@ -29,8 +29,7 @@ use unsampled::Unsampled;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecoderSettings {
     /// Bytes of data sets that may wait for their template, over all exporters. With zero, data
-    /// without a template is counted at once, as it must be where a capture is to be read as a
-    /// collector would have read it that was started with it.
+    /// without a template is counted at once.
     pub template_wait_bytes_max: usize,
     /// Flows that may wait for the options data that say at which rate their sampler works, over
     /// all exporters. With zero, such a flow goes on at once and counts as not sampled. It delays
@@ -39,10 +38,12 @@ pub struct DecoderSettings {
 }
 
 impl DecoderSettings {
-    /// For a collector: data waits for its template, nothing else waits.
+    /// For a collector: data waits for its template, which exporters repeat; nothing else waits.
     pub const LIVE: Self = Self { template_wait_bytes_max: 16 << 20, sampler_wait_flows_max: 0 };
-    /// For captures and other bounded input: flows wait for their sampler too.
-    pub const BOUNDED: Self = Self { sampler_wait_flows_max: 100_000, ..Self::LIVE };
+    /// For captures and other bounded input. Data from before its template is counted and not read: the capture began
+    /// after the exporter did, and what the template meant then is a guess. A sampler's rate is
+    /// none: it is known by number, so flows wait for it.
+    pub const BOUNDED: Self = Self { template_wait_bytes_max: 0, sampler_wait_flows_max: 100_000 };
 }
 
 /// What was found in the datagrams so far.
