@@ -6,11 +6,11 @@
 //! What is absent: window semantics (those are in `nilometer-model`), decoding and encoding
 //! (`nilometer-connectors`), handlers of data (`nilometer-actors`).
 
-pub mod bench;
 pub mod cel;
 pub mod check;
 pub mod cli;
 pub mod completions;
 pub mod config;
 pub mod failure;
+pub mod plan;
 pub mod schema;

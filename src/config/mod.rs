@@ -13,6 +13,8 @@ mod place;
 mod problem;
 mod raw;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod validate;
 mod variables;
 

@@ -174,7 +174,10 @@ pub(crate) fn from_item(
                 let own = place(table.span()).unwrap_or(own);
                 from_table(table, (own, origin), place)
             });
-            NodeValue::Array(nodes.collect())
+            let nodes: Vec<_> = nodes.collect();
+            // The whole would reach from the first to the last, and over all between.
+            let own = nodes.first().map_or(own, |node| node.place);
+            return Node { value: NodeValue::Array(nodes), place: own, origin };
         }
     };
     Node { value, place: own, origin }

@@ -1,9 +1,12 @@
 //! A pipeline as the rest of the program takes it: every name looked up, every default filled in.
 
 use super::settings::Setting;
+use nilometer_connectors::generator::GeneratorSettings;
 use nilometer_connectors::text::RecordSchema;
+use nilometer_model::expr::{BindError, Refinement, TypedExpr};
 use nilometer_model::flow::FlowSettings;
 use nilometer_model::plan::{Job, Plan};
+use nilometer_model::symbol::Symbols;
 use nilometer_model::watermark::WatermarkSettings;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -20,6 +23,10 @@ pub struct Pipeline {
     pub sources: Vec<SourceConfig>,
     /// What records are.
     pub records: Records,
+    /// Fields computed from others, in this order.
+    pub derived: Vec<(Box<str>, TypedExpr)>,
+    /// Condition on records.
+    pub filter: Option<TypedExpr>,
     /// How event time advances.
     pub watermark: WatermarkSettings,
     /// Outputs, in the order of the file.
@@ -32,6 +39,16 @@ pub struct Pipeline {
     pub max_texts: usize,
     /// Every setting in force.
     pub settings: Vec<Setting>,
+}
+
+impl Pipeline {
+    /// Derived fields and the filter, bound to the rows of the plan.
+    ///
+    /// # Errors
+    /// `symbols` is full: the texts of expressions have no place in it.
+    pub fn refinement(&self, symbols: &Symbols) -> Result<Refinement, BindError> {
+        Refinement::bind(&self.derived, self.filter.as_ref(), &self.plan.row, symbols)
+    }
 }
 
 /// One input.
@@ -62,6 +79,8 @@ pub enum SourceKind {
         /// Bytes of the socket buffer.
         receive_buffer: usize,
     },
+    /// Invented flows.
+    Generator(GeneratorSettings),
 }
 
 impl SourceKind {
@@ -70,13 +89,14 @@ impl SourceKind {
         match self {
             Self::Files { .. } => false,
             Self::Udp { .. } => true,
+            Self::Generator(settings) => settings.records.is_none(),
         }
     }
 
     /// Whether its records are flows.
     pub const fn is_flow(&self) -> bool {
         match self {
-            Self::Udp { .. } => true,
+            Self::Udp { .. } | Self::Generator(_) => true,
             Self::Files { format, .. } => match format {
                 FileFormat::Capture | FileFormat::Datagram { .. } | FileFormat::Opennms => true,
                 FileFormat::Ndjson | FileFormat::Csv { .. } => false,

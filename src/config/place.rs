@@ -22,6 +22,20 @@ impl Place {
         Self { text, start: range.start, end: range.end }
     }
 
+    /// Where the bytes `range` of a text of `length` bytes lie that was typed at this place; the
+    /// whole place if it was typed with escapes or variables.
+    pub fn inside(self, length: usize, range: Range<usize>) -> Self {
+        let quotes = match self.end.saturating_sub(self.start).checked_sub(length) {
+            // Bare, in quotes, in triple quotes, in triple quotes below a line end.
+            Some(0) => 0,
+            Some(2) => 1,
+            Some(6) => 3,
+            Some(7) => 4,
+            Some(_) | None => return self,
+        };
+        self.part(quotes + range.start..quotes + range.end)
+    }
+
     /// The part `range` of this place, cut to its end.
     pub fn part(self, range: Range<usize>) -> Self {
         let end = self.start.saturating_add(range.end).min(self.end);

@@ -53,8 +53,14 @@ impl Problems {
         self.add_with_help(place, message, help_on_names(name, &known));
     }
 
+    /// Keeps a mistake unless it is known: what is inherited is read once for each heir.
     fn push(&mut self, problem: Problem) {
-        if !self.0.contains(&problem) {
+        let is_known = |known: &Problem| {
+            known.place == problem.place
+                && known.help == problem.help
+                && without_path(&known.message) == without_path(&problem.message)
+        };
+        if !self.0.iter().any(is_known) {
             self.0.push(problem);
         }
     }
@@ -71,6 +77,15 @@ impl Problems {
     }
 }
 
+/// The message without the path of a setting that it begins with.
+fn without_path(message: &str) -> &str {
+    let after = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
+    after.map_or(message, |(_, after)| after)
+}
+
+/// Most names that a help lists.
+const LISTED_MAX: usize = 16;
+
 /// What to say to somebody who typed `name` where one of `known` was due.
 pub(crate) fn help_on_names(name: &str, known: &[&str]) -> String {
     if known.is_empty() {
@@ -82,8 +97,12 @@ pub(crate) fn help_on_names(name: &str, known: &[&str]) -> String {
     if let Some(near) = near {
         return format!("did you mean `{near}`?");
     }
-    let quoted: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
-    format!("known are {}", quoted.join(", "))
+    let listed: Vec<_> = known.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect();
+    let more = match known.len().saturating_sub(LISTED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("known are {}{more}", listed.join(", "))
 }
 
 /// Everything that is wrong with a configuration. Never empty.

@@ -133,7 +133,8 @@ fn suggest(suggestion: &Option<Box<str>>) -> String {
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<Box<str>> {
     let scored = names.into_iter().map(|known| (strsim::damerau_levenshtein(name, known), known));
     let (distance, known) = scored.min_by_key(|(distance, _)| *distance)?;
-    (distance <= known.len().div_ceil(3)).then(|| known.into())
+    // At least one letter must be right.
+    (distance <= known.len().div_ceil(3) && distance < known.len()).then(|| known.into())
 }
 
 /// Plans `job`.

@@ -1,7 +1,7 @@
 //! Raw types of `[[group]]` and `[defaults]`.
 
 use super::lists::{List, Names};
-use super::reader::Presence::{Default, Optional, Required};
+use super::reader::Presence::{Default, Optional, Required, RequiredOrInherited};
 use super::scalar::{Length, Shift, Whole, raw_names};
 use super::table::raw_table;
 use super::text_or_table::{RawAggregate, RawColumn, RawWindow};
@@ -32,13 +32,13 @@ raw_table! {
         /// What records are grouped by: names of fields, or columns with a name that take each of several fields. Empty: one group.
         key: List<RawColumn> = Required,
         /// `"global"`, or `{ fixed = size, offset = shift, phase = "aligned" | "by_key" }`.
-        window: RawWindow = Required,
+        window: RawWindow = RequiredOrInherited,
         /// How long state is kept after a window is complete; records that come later are dropped, and counted.
         allowed_lateness: Length = Default("\"0s\""),
         /// What sinks see: `discarding` (what came since the pane before), `accumulating` (the total so far) or `retracting` (minus the old total, plus the new one).
         mode: RawMode = Default("\"accumulating\""),
         /// Aggregates by name: `"function(field)"`, or a table.
-        aggregates: Names<RawAggregate> = Required,
+        aggregates: Names<RawAggregate> = RequiredOrInherited,
         /// Emit only the largest entries of each parent key.
         top_k: RawTopK = Optional,
         /// Names of the sinks; by default every sink. Empty: only other groups read it.
@@ -128,9 +128,9 @@ raw_table! {
         /// How many entries per parent key and window, at least 1.
         k: Whole<1, 1_000_000> = Default("10"),
         /// Key columns that make up an entry; the others are the parent key.
-        entity: List<String> = Required,
+        entity: List<String> = RequiredOrInherited,
         /// Aggregates whose sum ranks the entries.
-        rank: List<String> = Required,
+        rank: List<String> = RequiredOrInherited,
         /// Key columns that an entry must have a value in to be listed.
         require: List<String> = Default("[]"),
         /// Whether an entry `__other` carries what is not listed.

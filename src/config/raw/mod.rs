@@ -27,12 +27,16 @@ raw_table! {
     pub(crate) struct RawConfig {
         /// File that takes records which cannot be used, one JSON object per line; without it they are only counted.
         dead_letters: String = Optional,
-        /// The pipeline as a whole.
+        /// Condition on records, in CEL: only those for which it is true are counted.
+        filter: String = Optional,
+        /// The pipeline as a whole: a table with at least a `name`.
         pipeline: RawPipeline = Required,
         /// Inputs.
         source: Tables<RawSource> = Default("[]"),
         /// Fields of records that are not flows.
         record: RawRecord = Optional,
+        /// Fields computed from others, in CEL, in this order: each may use those above it.
+        derive: Names<String> = Default("{}"),
         /// How far event time has certainly come.
         watermark: RawWatermark = Default("{}"),
         /// How flows are normalised.

@@ -56,6 +56,8 @@ impl<T> Given<T> {
 pub(crate) enum Presence {
     /// It must.
     Required,
+    /// It must, here or in `[defaults]`.
+    RequiredOrInherited,
     /// It need not.
     Optional,
     /// It need not: this, as TOML, stands in for it.
@@ -116,7 +118,7 @@ impl<'a> Reader<'a> {
             Presence::Default(literal) => {
                 self.inner(&node::from_literal(literal, (table.place, Origin::Default)), name)
             }
-            Presence::Required => {
+            Presence::Required | Presence::RequiredOrInherited => {
                 let message = format!("{} lacks `{name}`", self.here());
                 self.problems.add_with_help(table.place, message, help(name, doc));
                 Given::Wrong
@@ -190,7 +192,9 @@ impl<'a> Reader<'a> {
 fn help(name: &str, doc: &str) -> String {
     let doc = doc.trim();
     let sentence = doc.split_once(". ").map_or(doc.trim_end_matches('.'), |(first, _)| first);
-    let mut letters = sentence.chars();
-    let first = letters.next().map(|first| first.to_ascii_lowercase());
-    format!("`{name}`: {}{}", first.into_iter().collect::<String>(), letters.as_str())
+    let (first, rest) = sentence.split_at_checked(1).unwrap_or((sentence, ""));
+    // "IP" keeps its capitals.
+    let is_word = rest.starts_with(|second: char| !second.is_uppercase());
+    let first = if is_word { first.to_lowercase() } else { first.into() };
+    format!("`{name}`: {first}{rest}")
 }

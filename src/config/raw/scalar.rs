@@ -109,6 +109,48 @@ impl<const MIN: i64, const MAX: i64> JsonSchema for Whole<MIN, MAX> {
     }
 }
 
+/// A number between 0 and `MAX`, both included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ratio<const MAX: i64>(pub(crate) f64);
+
+impl<const MAX: i64> FromNode for Ratio<MAX> {
+    const EXPECTED: &'static str = "a number";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let number = match &node.value {
+            NodeValue::Int(number) => Some(*number as f64),
+            NodeValue::Float(number) => Some(*number),
+            NodeValue::Text(text) if node.origin == Origin::Env => text.parse().ok(),
+            _ => None,
+        };
+        let Some(number) = number else {
+            reader.refuse_kind::<Self>(node);
+            return None;
+        };
+        if !(0.0..=MAX as f64).contains(&number) {
+            let message = format!("{} must not be {number}", reader.here());
+            let help = format!("a number between 0 and {MAX}");
+            reader.problems.add_with_help(node.place, message, help);
+            return None;
+        }
+        Some(Self(number))
+    }
+}
+
+impl<const MAX: i64> JsonSchema for Ratio<MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("RatioTo{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        or_variable(serde_json::json!({ "type": "number", "minimum": 0, "maximum": MAX }))
+    }
+}
+
 /// Units of time and their milliseconds, the longest first.
 const TIME_UNITS: [(&str, i64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];

@@ -2,8 +2,9 @@
 
 use super::lists::List;
 use super::reader::Presence::{Default, Optional, Required};
-use super::scalar::{Size, raw_names};
+use super::scalar::{Length, Ratio, Size, Whole, raw_names};
 use super::table::{raw_kinds, raw_table};
+use super::text_or_table::RawStart;
 
 raw_kinds! {
     /// One input.
@@ -12,6 +13,8 @@ raw_kinds! {
         Files(RawFiles) = "files",
         /// A UDP collector of flows.
         Udp(RawUdp) = "udp",
+        /// Invented flows.
+        Generator(RawGenerator) = "generator",
     }
 }
 
@@ -48,6 +51,54 @@ raw_table! {
         listen: String = Required,
         /// Socket buffer for datagrams that wait to be read.
         receive_buffer: Size = Default("\"8MiB\""),
+    }
+}
+
+raw_table! {
+    /// Invented flows: the same seed gives the same flows.
+    pub(crate) struct RawGenerator {
+        /// `generator`.
+        kind: RawSourceKind = Required,
+        /// Name in summaries; by default the kind and the number of the source.
+        name: String = Optional,
+        /// Fixes every random choice, 0 or more.
+        seed: Whole<0, { i64::MAX }> = Default("1"),
+        /// How many records; without it they never end.
+        records: Whole<0, { i64::MAX }> = Optional,
+        /// Records per second of event time, at least 1.
+        rate: Whole<1, 1_000_000_000> = Default("1000"),
+        /// Event time of the first record, in RFC 3339; or `"now"`, and records then come when their time has come.
+        start: RawStart = Default("\"2023-11-14T22:00:00Z\""),
+        /// Exporters, at least 1.
+        exporters: Whole<1, 4_294_967_295> = Default("4"),
+        /// Interfaces of each exporter, at least 1.
+        interfaces: Whole<1, 4_294_967_295> = Default("8"),
+        /// Hosts, 1 to 16000000.
+        hosts: Whole<1, 16_000_000> = Default("2000"),
+        /// Applications, at least 1.
+        applications: Whole<1, 4_294_967_295> = Default("40"),
+        /// Different DSCP code points, 1 to 64.
+        dscps: Whole<1, 64> = Default("4"),
+        /// Conversations, at least 1.
+        conversations: Whole<1, { i64::MAX }> = Default("20000"),
+        /// How unequal conversations, hosts and applications are, 0 to 10: 0 is not at all, 1 is Zipf's law.
+        skew: Ratio<10> = Default("1.0"),
+        /// Most that a record comes behind others of its time.
+        disorder: Length = Default("\"10s\""),
+        /// Part of the records that come later than that, 0 to 1.
+        late_share: Ratio<1> = Default("0.01"),
+        /// Most that those come behind.
+        late_by: Length = Default("\"10m\""),
+        /// Usual length of a flow.
+        duration: Length = Default("\"8s\""),
+        /// Part of the flows that are long, 0 to 1.
+        long_share: Ratio<1> = Default("0.02"),
+        /// Most that long flows last.
+        long_duration: Length = Default("\"5m\""),
+        /// Sampling intervals of the exporters, in turn; empty is no sampling.
+        sampling: List<Whole<1, 4_294_967_295>> = Default("[1, 1, 100, 1000]"),
+        /// Part of the conversations that are over IPv6, 0 to 1.
+        ipv6_share: Ratio<1> = Default("0.2"),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn table_schema(doc: &str, fields: Vec<FieldSchema>) -> Schema {
         field.schema.insert("description".into(), Json::from(field.doc.trim()));
         match field.presence {
             Presence::Required => required.push(Json::from(field.name)),
-            Presence::Optional => {}
+            Presence::Optional | Presence::RequiredOrInherited => {}
             Presence::Default(literal) => {
                 let place = Place::new(0, 0..0);
                 let default = node::from_literal(literal, (place, Origin::Default)).to_json();
@@ -138,7 +138,7 @@ macro_rules! raw_kinds {
         $(#[doc = $doc])*
         #[derive(Debug, Clone, PartialEq)]
         pub(crate) enum $name {
-            $($(#[doc = $variant_doc])* $variant($table),)*
+            $($(#[doc = $variant_doc])* $variant(Box<$table>),)*
         }
 
         impl $crate::config::raw::reader::FromNode for $name {
@@ -150,7 +150,7 @@ macro_rules! raw_kinds {
                 reader: &mut $crate::config::raw::reader::Reader<'_>,
             ) -> Option<Self> {
                 match reader.kind::<$kinds>(node)? {
-                    $($kinds::$variant => $table::from_node(node, reader).map(Self::$variant),)*
+                    $($kinds::$variant => $table::from_node(node, reader).map(Box::new).map(Self::$variant),)*
                 }
             }
         }

@@ -126,10 +126,10 @@ fn read_call(text: &str, node: &Node, reader: &mut Reader<'_>) -> Option<RawAggr
         return None;
     };
     let (function, field) = (function.trim(), field.trim());
-    let part = |part: &str| Node {
-        value: NodeValue::Text(part.into()),
-        place: part_of(text, part, node),
-        origin: node.origin,
+    let part = |part: &str| {
+        let start = text.find(part).unwrap_or(0);
+        let place = node.place.inside(text.len(), start..start + part.len());
+        Node { value: NodeValue::Text(part.into()), place, origin: node.origin }
     };
     let function = part(function);
     let spanned = read_choice(&function, reader).map(|value| Spanned {
@@ -145,17 +145,6 @@ fn read_call(text: &str, node: &Node, reader: &mut Reader<'_>) -> Option<RawAggr
     };
     let function = spanned.map_or(Given::Wrong, Given::Value);
     Some(RawAggregate { function, field, each: Given::Absent })
-}
-
-/// The place of `part`, a slice of `text`, where the text stands between its quotes as it is; else
-/// the place of the whole.
-fn part_of(text: &str, part: &str, node: &Node) -> crate::config::place::Place {
-    let is_plain = node.place.end.saturating_sub(node.place.start) == text.len() + 2;
-    match text.find(part) {
-        // One byte for the quote.
-        Some(start) if is_plain => node.place.part(start + 1..start + 1 + part.len()),
-        _ => node.place,
-    }
 }
 
 /// How many shards: a number, or as many as there are cores.
@@ -180,6 +169,53 @@ impl FromNode for RawShards {
         }
         reader.refuse_kind::<Self>(node);
         None
+    }
+}
+
+/// When generated records begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RawStart {
+    /// Now, and in real time.
+    Now,
+    /// At this event time, in milliseconds since the Unix epoch.
+    At(i64),
+}
+
+impl FromNode for RawStart {
+    const EXPECTED: &'static str = "a time in RFC 3339 or \"now\"";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let text = match &node.value {
+            NodeValue::Text(text) | NodeValue::Date(text) => text,
+            _ => {
+                reader.refuse_kind::<Self>(node);
+                return None;
+            }
+        };
+        if text == "now" {
+            return Some(Self::Now);
+        }
+        let time: Option<jiff::Timestamp> = text.parse().ok();
+        if time.is_none() {
+            let message = format!("{}: `{text}` is not {}", reader.here(), Self::EXPECTED);
+            let help = "for example \"2026-01-31T09:30:00Z\"";
+            reader.problems.add_with_help(node.place, message, help);
+        }
+        time.map(|time| Self::At(time.as_millisecond()))
+    }
+}
+
+impl JsonSchema for RawStart {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Start".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
     }
 }
 

@@ -22,6 +22,8 @@ use nilometer_model::window::{Phase, WindowFn};
 pub(crate) struct Scope {
     /// Fields of the records; `None` if they are not known, which has been reported.
     fields: Option<Vec<Field>>,
+    /// Derived fields whose expressions are wrong: they exist, but have no type.
+    broken: Vec<String>,
     /// Whether records are flows.
     pub(crate) is_flow: bool,
     /// Whether a source may go on for ever.
@@ -43,12 +45,32 @@ impl Scope {
             ),
             None => (None, false),
         };
-        Self { fields, is_flow, is_live, sinks: SinkNames::new(raw) }
+        Self { fields, broken: Vec::new(), is_flow, is_live, sinks: SinkNames::new(raw) }
+    }
+
+    /// The fields of the records, if they are known.
+    pub(crate) fn known_fields(&self) -> Option<&[Field]> {
+        self.fields.as_deref()
+    }
+
+    /// Adds a derived field.
+    pub(crate) fn add(&mut self, field: Field) {
+        self.fields.get_or_insert_default().push(field);
+    }
+
+    /// Takes notice of a derived field that cannot be computed, which has been reported.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.broken.push(name.into());
     }
 
     /// The fields of the records.
     pub(crate) fn fields(&self) -> &[Field] {
         self.fields.as_deref().unwrap_or(&[])
+    }
+
+    /// Whether `name` is a derived field that cannot be computed.
+    pub(crate) fn is_broken(&self, name: &str) -> bool {
+        self.broken.iter().any(|known| known == name)
     }
 
     /// The fields that `name` stands for: itself, or each of several of a flow. Reports a name
@@ -67,8 +89,12 @@ impl Scope {
         if fields.iter().any(|field| &*field.name == name) {
             return Some(vec![name.into()]);
         }
-        let each = FLOW_EACH.iter().filter(|_| self.is_flow).map(|(name, _)| *name);
-        let known = fields.iter().map(|field| &*field.name).chain(each);
+        if self.is_broken(name) {
+            return None;
+        }
+        let short = FLOW_EACH.iter().map(|(name, _)| *name).chain([names::CONVERSATION_NAME]);
+        let short = short.filter(|_| self.is_flow);
+        let known = short.chain(fields.iter().map(|field| &*field.name));
         problems.add_unknown(place, ("field", name), known);
         None
     }

@@ -1,5 +1,6 @@
 //! Sources and what their records are.
 
+use super::generator;
 use super::names::{check_unique, check_word};
 use crate::config::node::Origin;
 use crate::config::pipeline::{FileFormat, FlowConfig, Records, SourceConfig, SourceKind};
@@ -24,6 +25,9 @@ pub(crate) fn sources(raw: &RawConfig, problems: &mut Problems) -> Vec<SourceCon
         let (kind, name, default_name) = match source {
             RawSource::Files(files) => (files_source(files, problems), &files.name, "files"),
             RawSource::Udp(udp) => (udp_source(udp, problems), &udp.name, "udp"),
+            RawSource::Generator(generator) => {
+                (generator::source(generator), &generator.name, "generator")
+            }
         };
         if let Given::Value(name) = name {
             check_word(&name.value, "source", name.place, problems);
@@ -34,6 +38,7 @@ pub(crate) fn sources(raw: &RawConfig, problems: &mut Problems) -> Vec<SourceCon
     let named = raw.iter().filter_map(|source| match source {
         RawSource::Files(files) => files.name.get(),
         RawSource::Udp(udp) => udp.name.get(),
+        RawSource::Generator(generator) => generator.name.get(),
     });
     check_unique("source", named.map(|name| (name.value.as_str(), name.place)), problems);
     sources
@@ -165,7 +170,7 @@ pub(crate) fn records(
         (_, _, Given::Wrong) => None,
         (Some(flow), Some(other), _) => {
             problems.add_with_help(
-                raw.source.get().map_or_else(|| record_place(raw), |sources| sources.place),
+                record_place(raw),
                 format!(
                     "source `{}` gives flows and source `{}` does not: one pipeline has one kind \
                      of record",
@@ -186,8 +191,12 @@ pub(crate) fn records(
         (Some(_), None, Given::Absent) => Some(Records::Flows(flow_config(&flows?.value))),
         (None, _, Given::Value(record)) => declared(&record.value, problems).map(Records::Declared),
         (None, _, Given::Absent) => {
-            // Sources that could not be read may well have been flows.
-            if problems.is_empty() {
+            // Sources that could not be read may well give flows.
+            let is_whole = raw
+                .source
+                .value()
+                .is_some_and(|raw| raw.is_whole && raw.tables.len() == sources.len());
+            if is_whole {
                 problems.add_with_help(
                     record_place(raw),
                     "nothing says what records are",
@@ -218,13 +227,6 @@ fn flow_config(raw: &RawFlows) -> FlowConfig {
 }
 
 fn declared(raw: &RawRecord, problems: &mut Problems) -> Option<RecordSchema> {
-    let unit = match raw.time_unit.value()? {
-        RawTimeUnit::Seconds => TimeUnit::Seconds,
-        RawTimeUnit::Millis => TimeUnit::Millis,
-        RawTimeUnit::Micros => TimeUnit::Micros,
-        RawTimeUnit::Nanos => TimeUnit::Nanos,
-        RawTimeUnit::Rfc3339 => TimeUnit::Rfc3339,
-    };
     let mut fields = Vec::new();
     for (name, raw) in &raw.fields.value()?.names {
         check_word(&name.value, "field", name.place, problems);
@@ -239,6 +241,13 @@ fn declared(raw: &RawRecord, problems: &mut Problems) -> Option<RecordSchema> {
             from: from.unwrap_or(&name.value).as_str().into(),
         });
     }
+    let unit = match raw.time_unit.value()? {
+        RawTimeUnit::Seconds => TimeUnit::Seconds,
+        RawTimeUnit::Millis => TimeUnit::Millis,
+        RawTimeUnit::Micros => TimeUnit::Micros,
+        RawTimeUnit::Nanos => TimeUnit::Nanos,
+        RawTimeUnit::Rfc3339 => TimeUnit::Rfc3339,
+    };
     let time = raw.time.get()?;
     let as_field = fields.iter().find(|field| *field.name == *time.value);
     if let Some(field) = as_field {

@@ -4,6 +4,8 @@
 //! mistakes are reported; only if there is none is there a [`Pipeline`].
 
 mod aggregates;
+mod expressions;
+mod generator;
 mod groups;
 mod inputs;
 mod names;
@@ -17,6 +19,7 @@ use super::raw::RawConfig;
 use super::raw::reader::{Given, Spanned};
 use super::raw::text_or_table::RawShards;
 use super::settings::Setting;
+use expressions::Expressions;
 use groups::Scope;
 use nilometer_model::plan::{Job, PhaseBy, Spread};
 use std::path::PathBuf;
@@ -34,23 +37,28 @@ pub(crate) fn validate(
     let sinks = outputs::sinks(raw, problems);
     let is_live = sources.iter().any(|source| source.kind.is_live());
     let watermark = time::watermark(raw, is_live, (&mut settings, problems));
-    let scope = Scope::new(raw, &records, is_live);
+    let mut scope = Scope::new(raw, &records, is_live);
+    let expressions = Expressions::new(raw, &mut scope, problems);
     let groupings = groups::groups(raw, &scope, problems);
     if let Some(name) = raw.pipeline.value().and_then(|pipeline| pipeline.name.get()) {
         names::check_word(&name.value, "pipeline", name.place, problems);
     }
     let (pipeline, name) = raw.pipeline.value().and_then(|raw| Some((raw, raw.name.value()?)))?;
     let is_flow = matches!(records, Some(Records::Flows(_)));
+    // Defaults are in force where groups have taken them over.
+    settings.retain(|setting| !setting.path.starts_with("defaults."));
     if !is_flow {
         settings.retain(|setting| !setting.path.starts_with("flows."));
     }
+    outputs::default_sinks(raw, &mut settings);
+    let extra_fields = expressions.fields(&groupings);
     let job = Job {
         name: name.as_str().into(),
         fields: scope.fields().to_vec(),
         groupings,
         shard_by: texts(&pipeline.shard_by),
         key_groups: u16::try_from(pipeline.key_groups.value()?.0).ok()?,
-        extra_fields: Vec::new(),
+        extra_fields,
         spread: is_flow.then(|| flow_spread(raw)).flatten(),
         phase: is_flow.then(|| PhaseBy { field: "node_id".into(), column: names::EXPORTER.into() }),
         cascade: *pipeline.cascade.value()?,
@@ -61,6 +69,8 @@ pub(crate) fn validate(
         plan: Arc::new(plan),
         sources,
         records: records?,
+        derived: expressions.derived,
+        filter: expressions.filter,
         watermark: watermark?,
         sinks,
         dead_letters: raw.dead_letters.value().map(PathBuf::from),

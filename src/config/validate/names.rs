@@ -16,9 +16,12 @@ pub(crate) const FLOW_EACH: [(&str, [&str; 2]); 2] = [
 pub(crate) const CONVERSATION: [&str; 5] =
     ["location", "protocol", "address_lower", "address_upper", "application"];
 
+/// The name that stands for the columns of [`CONVERSATION`].
+pub(crate) const CONVERSATION_NAME: &str = "conversation";
+
 /// The columns that `name` stands for.
 pub(crate) fn expand(name: &str, is_flow: bool) -> Vec<&str> {
-    if is_flow && name == "conversation" { CONVERSATION.to_vec() } else { vec![name] }
+    if is_flow && name == CONVERSATION_NAME { CONVERSATION.to_vec() } else { vec![name] }
 }
 
 /// Reports a name that cannot be a word of a transcript, a metric or an expression.
@@ -32,7 +35,8 @@ pub(crate) fn check_word(word: &str, what: &str, place: Place, problems: &mut Pr
         _ => word.chars().all(|letter| is_letter(letter) || matches!(letter, '-' | '.')),
     };
     if !is_word {
-        let message = format!("`{word}` cannot be the name of a {what}");
+        let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        let message = format!("`{word}` cannot be the name of {article} {what}");
         let help = match what {
             "field" => "use letters, digits and `_`, a letter first",
             _ => "use letters, digits, `_`, `-` and `.`",

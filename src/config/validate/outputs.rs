@@ -1,11 +1,14 @@
 //! Sinks.
 
 use super::names::{check_unique, check_word};
+use crate::config::node::Origin;
 use crate::config::pipeline::{SinkConfig, SinkFormat, SinkKind};
 use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::sink::{RawSink, RawSinkFormat};
+use crate::config::settings::Setting;
+use serde_json::Value as Json;
 use std::path::PathBuf;
 
 /// The sinks; one that is wrong is reported and left out.
@@ -66,6 +69,18 @@ const fn format(raw: RawSinkFormat) -> SinkFormat {
         RawSinkFormat::Pane => SinkFormat::Pane,
         RawSinkFormat::FlowSummary => SinkFormat::FlowSummary,
         RawSinkFormat::Csv => SinkFormat::Csv,
+    }
+}
+
+/// Lists the sinks of groups that are given none among the settings.
+pub(crate) fn default_sinks(raw: &RawConfig, settings: &mut Vec<Setting>) {
+    let all: Json = SinkNames::new(raw).names.into();
+    let groups = raw.group.value().map_or(&[][..], |groups| &groups.tables);
+    for name in groups.iter().filter(|group| group.sinks.is_absent()) {
+        if let Some(name) = name.name.value() {
+            let path = ["group".to_owned(), name.clone(), "sinks".to_owned()];
+            settings.push(Setting::new(&path, all.clone(), Origin::Default));
+        }
     }
 }
 

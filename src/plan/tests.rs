@@ -1,0 +1,121 @@
+//! The plan of a small pipeline in every format, and those of the shipped pipelines.
+
+use super::{PlanDocument, graph, text};
+use crate::config::{load, load_text};
+use serde_json::{Value as Json, json};
+use std::path::Path;
+
+const PIPELINE: &str = r#"
+[pipeline]
+name = "p"
+shards = 1
+[record]
+time = "t"
+fields = { k = "text", v = "i64", api_token = "text" }
+[[group]]
+name = "hours"
+key = ["k"]
+window = { fixed = "1h" }
+allowed_lateness = "2h"
+aggregates = { sum = "sum(v)", mean = "mean(v)" }
+[[group]]
+name = "best"
+key = ["k", "v"]
+window = { fixed = "1m", offset = "5s" }
+aggregates = { sum = "sum(v)", mean = "mean(v)" }
+top_k = { k = 3, entity = ["v"], rank = ["sum"] }
+[[group]]
+name = "total"
+key = []
+window = "global"
+mode = "retracting"
+aggregates = { sum = "sum(v)" }
+sinks = []
+"#;
+
+fn document() -> PlanDocument {
+    PlanDocument::new(&load_text(("p.toml", PIPELINE), &[], &|_| None).unwrap())
+}
+
+/// Compares with a file of `src/plan/tests`; `BLESS=1` writes it.
+fn golden(file: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plan/tests").join(file);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(&path).unwrap());
+}
+
+#[test]
+fn the_tree_shows_each_stage_below_what_it_reads() {
+    let tree = text::render(&document());
+    let (tree, settings) = tree.split_once("\nsettings\n").unwrap();
+    golden("tree.txt", tree);
+    for setting in
+        [["pipeline.shards", "1", "file"], ["record.fields.api_token", "\"***\"", "file"]]
+    {
+        let is_line = |line: &str| line.split_whitespace().eq(setting);
+        assert!(settings.lines().any(is_line), "{setting:?} in {settings}");
+    }
+}
+
+#[test]
+fn the_json_has_the_published_schema() {
+    let json: Json = serde_json::from_str(&document().to_json()).unwrap();
+    let members = |value: &Json| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let sorted = |names: &[&str]| {
+        let mut names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        members(&json),
+        sorted(&["schema", "pipeline", "record_reads", "shard_by", "stages", "settings"])
+    );
+    assert_eq!((&json["schema"], &json["record_reads"]), (&json!(1), &json!(2)));
+    assert_eq!(
+        json["stages"][0],
+        json!({
+            "name": "hours",
+            "kind": "window",
+            "reads": "records",
+            "reason": "reads records: no other grouping holds what it needs",
+            "rejected": [
+                {"parent": "best", "reason": "fixed 1m offset 5000 ms windows do not nest in fixed 1h windows"},
+                {"parent": "total", "reason": "its key has no `k`"},
+            ],
+            "key": ["k"],
+            "window": {"kind": "fixed", "size_ms": 3_600_000, "offset_ms": 0, "phase": "aligned"},
+            "trigger": "repeat(after_watermark)",
+            "mode": "accumulating",
+            "allowed_lateness_ms": 7_200_000,
+            "aggregates": [
+                {"name": "sum", "function": "sum", "exact": true},
+                {"name": "mean", "function": "mean", "exact": false},
+            ],
+            "exchanged": false,
+            "sinks": ["stdout"],
+        })
+    );
+    let settings = json["settings"].as_array().unwrap();
+    assert!(settings.contains(&json!({"path": "pipeline.name", "value": "p", "from": "file"})));
+    assert!(settings.contains(
+        &json!({"path": "group.best.window.phase", "value": "aligned", "from": "default"})
+    ));
+}
+
+#[test]
+fn graphs_have_every_stage_edge_and_sink() {
+    let plan = document();
+    golden("plan.dot", &graph::dot(&plan));
+    golden("plan.mmd", &graph::mermaid(&plan));
+}
+
+#[test]
+fn the_eight_groupings_read_records_at_most_three_times() {
+    for (file, reads) in [("flows", 1), ("nephron", 2), ("captures", 1)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("config/{file}.toml"));
+        let plan = PlanDocument::new(&load(&path, &[]).unwrap());
+        assert_eq!(plan.record_reads, reads, "{file}");
+    }
+}

@@ -1,0 +1,102 @@
+//! The plan as a tree for people: each stage below what it reads, with the reason; then the
+//! settings.
+
+use super::document::{PlanDocument, RECORDS, StageDocument};
+use nilometer_model::plan::StageKind;
+use nilometer_model::time::Span;
+use nilometer_model::window::{Phase, display_span};
+
+/// Draws the plan.
+pub(crate) fn render(plan: &PlanDocument) -> String {
+    let mut out = format!(
+        "pipeline {}: {} stages, {} of them read{} records\n",
+        plan.pipeline,
+        plan.stages.len(),
+        plan.record_reads,
+        if plan.record_reads == 1 { "s" } else { "" },
+    );
+    out.push_str(&match plan.shard_by.as_slice() {
+        [] => "one shard: no field is in all keys\n\n".into(),
+        fields => format!("shards by {}\n\n", fields.join(", ")),
+    });
+    out.push_str(RECORDS);
+    out.push('\n');
+    children(plan, RECORDS, "", &mut out);
+    out.push_str("\nsettings\n");
+    settings(plan, &mut out);
+    out
+}
+
+/// Draws the stages that read `parent`, below `indent`.
+fn children(plan: &PlanDocument, parent: &str, indent: &str, out: &mut String) {
+    let stages: Vec<_> = plan.stages.iter().filter(|stage| stage.reads == parent).collect();
+    for (index, stage) in stages.iter().enumerate() {
+        let is_last = index + 1 == stages.len();
+        let (branch, below) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        out.push_str(&format!("{indent}{branch}{}\n", headline(stage)));
+        let indent = format!("{indent}{below}");
+        let has_children = plan.stages.iter().any(|child| child.reads == stage.name);
+        let bar = if has_children { "│    " } else { "     " };
+        for line in details(stage) {
+            out.push_str(&format!("{indent}{bar}{line}\n"));
+        }
+        children(plan, &stage.name, &indent, out);
+    }
+}
+
+fn headline(stage: &StageDocument) -> String {
+    let kind = match stage.kind {
+        StageKind::Window => "window",
+        StageKind::Rollup => "rollup",
+        StageKind::TopK => "top-K",
+    };
+    let window = match stage.window.size_ms {
+        None => stage.window.kind.to_owned(),
+        Some(size) => format!("{} {}", stage.window.kind, display_span(Span::from_millis(size))),
+    };
+    let phase = match stage.window.phase {
+        Phase::Aligned => "",
+        Phase::ByKey => ", shifted by key",
+    };
+    let exchanged = if stage.exchanged { ", exchanged between shards" } else { "" };
+    format!("{}  ({kind}, {window}{phase}{exchanged})", stage.name)
+}
+
+fn details(stage: &StageDocument) -> Vec<String> {
+    let key = if stage.key.is_empty() { "(none)".into() } else { stage.key.join(", ") };
+    let mut lines = vec![format!("why    {}", stage.reason)];
+    // A stage that reads another has found its parent; why not others only the JSON says.
+    if stage.reads == RECORDS {
+        let rejected = stage.rejected.iter();
+        lines
+            .extend(rejected.map(|other| format!("       not {}: {}", other.parent, other.reason)));
+    }
+    lines.push(format!("key    {key}"));
+    if stage.kind != StageKind::TopK {
+        let aggregates = stage.aggregates.iter().map(|aggregate| {
+            let approximately = if aggregate.exact { "" } else { " (approximate)" };
+            format!("{} = {}{approximately}", aggregate.name, aggregate.function)
+        });
+        lines.push(format!("value  {}", aggregates.collect::<Vec<_>>().join(", ")));
+    }
+    if !stage.sinks.is_empty() {
+        let late = match stage.allowed_lateness_ms {
+            0 => "no late ones".to_owned(),
+            millis => format!("late ones for {}", display_span(Span::from_millis(millis))),
+        };
+        let (mode, trigger, sinks) = (stage.mode, &stage.trigger, stage.sinks.join(", "));
+        lines.push(format!("panes  {mode}, {trigger}, {late}; to {sinks}"));
+    }
+    lines
+}
+
+fn settings(plan: &PlanDocument, out: &mut String) {
+    let texts = || plan.settings.iter().map(|setting| (setting, setting.value.to_string()));
+    let width = |length: Option<usize>| length.unwrap_or(0).min(60);
+    let paths = width(plan.settings.iter().map(|setting| setting.path.chars().count()).max());
+    let values = width(texts().map(|(_, value)| value.chars().count()).max());
+    for (setting, value) in texts() {
+        let (path, from) = (&setting.path, setting.origin.name());
+        out.push_str(&format!("  {path:paths$}  {value:values$}  {from}\n"));
+    }
+}
