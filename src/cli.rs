@@ -3,7 +3,7 @@
 //! A command is one variant of `Command` and one module with `execute`.
 
 use crate::failure::Failure;
-use crate::{check, completions, plan, schema};
+use crate::{bench, check, completions, plan, schema};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -34,6 +34,9 @@ enum Command {
     /// Print how a pipeline is computed: which stage reads what and why, and every setting in force
     #[command(after_help = plan::EXAMPLES)]
     Plan(plan::PlanArgs),
+    /// Measure the engine against a hand-written loop that computes the same
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::BenchArgs),
     /// Print the JSON Schema of pipeline files, for editors
     #[command(after_help = schema::EXAMPLES)]
     Schema,
@@ -64,6 +67,7 @@ impl Cli {
         match self.command {
             Command::Check(args) => check::execute(&args),
             Command::Plan(args) => plan::execute(&args),
+            Command::Bench(args) => bench::execute(&args),
             Command::Schema => schema::execute(),
             Command::Completions(args) => completions::execute(&args),
         }

@@ -1,5 +1,6 @@
 //! Why a command failed, and the exit code that says so.
 
+use crate::bench::BenchError;
 use crate::config::{ConfigErrors, Look};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -10,6 +11,9 @@ pub enum Failure {
     /// The pipeline is not valid.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
+    /// A benchmark has no figures.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     /// Standard output cannot be written.
     #[error("cannot write to stdout: {0}; check what it is redirected to")]
     Stdout(#[from] io::Error),
@@ -19,6 +23,7 @@ impl Failure {
     /// The exit code of the process.
     pub const fn exit_code(&self) -> u8 {
         match self {
+            Self::Bench(_) => 1,
             Self::Config(_) => 2,
             Self::Stdout(_) => 4,
         }
@@ -32,7 +37,7 @@ impl Failure {
         }
         let text = match self {
             Self::Config(errors) => errors.render(look()),
-            Self::Stdout(_) => format!("error: {self}\n"),
+            Self::Bench(_) | Self::Stdout(_) => format!("error: {self}\n"),
         };
         // If stderr is gone too there is nobody left to tell.
         let _told = io::stderr().lock().write_all(text.as_bytes());
@@ -42,7 +47,7 @@ impl Failure {
     fn is_broken_pipe(&self) -> bool {
         match self {
             Self::Stdout(error) => error.kind() == io::ErrorKind::BrokenPipe,
-            Self::Config(_) => false,
+            Self::Bench(_) | Self::Config(_) => false,
         }
     }
 }

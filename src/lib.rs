@@ -6,6 +6,7 @@
 //! What is absent: window semantics (those are in `nilometer-model`), decoding and encoding
 //! (`nilometer-connectors`), handlers of data (`nilometer-actors`).
 
+pub mod bench;
 pub mod cel;
 pub mod check;
 pub mod cli;

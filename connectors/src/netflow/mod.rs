@@ -40,9 +40,9 @@ pub struct DecoderSettings {
 impl DecoderSettings {
     /// For a collector: data waits for its template, which exporters repeat; nothing else waits.
     pub const LIVE: Self = Self { template_wait_bytes_max: 16 << 20, sampler_wait_flows_max: 0 };
-    /// For captures and other bounded input. Data from before its template is counted and not read: the capture began
-    /// after the exporter did, and what the template meant then is a guess. A sampler's rate is
-    /// none: it is known by number, so flows wait for it.
+    /// For captures and other bounded input. Data from before its template is counted and not
+    /// read: the capture began after the exporter did, and what the template id meant then is a
+    /// guess. A sampler's rate is none: it is known by number, so flows wait for it.
     pub const BOUNDED: Self = Self { template_wait_bytes_max: 0, sampler_wait_flows_max: 100_000 };
 }
 

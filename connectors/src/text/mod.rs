@@ -116,6 +116,26 @@ impl TextFiles {
         Ok(Self { waiting: settings.paths.into(), open: None, reader, done: 0, total })
     }
 
+    /// A source of records of `layout` over `bytes` in memory, which may be packed, called `name`;
+    /// the paths of the settings are not read.
+    ///
+    /// # Errors
+    /// The beginning of `bytes` is that of a packed file, but damaged.
+    pub fn over(
+        (name, bytes): (&str, Vec<u8>),
+        settings: &TextSettings,
+        layout: &Arc<RowLayout>,
+        symbols: Arc<Symbols>,
+    ) -> Result<Self, SourceError> {
+        let total = bytes.len() as u64;
+        let input = Input::unpack(io::Cursor::new(bytes), total)
+            .map_err(|source| unreadable(Path::new(name), source))?;
+        let mut reader = Reader::new(settings, layout, symbols);
+        reader.begin_file();
+        let open = Some(OpenFile { origin: name.into(), feed: Feed::new(input) });
+        Ok(Self { waiting: VecDeque::new(), open, reader, done: 0, total })
+    }
+
     /// Opens the next file; `false` if there is none.
     fn open_next(&mut self) -> Result<bool, SourceError> {
         let Some(path) = self.waiting.pop_front() else { return Ok(false) };
