@@ -3,7 +3,7 @@
 //! A command is one variant of `Command` and one module with `execute`.
 
 use crate::failure::Failure;
-use crate::{bench, check, completions, plan, schema};
+use crate::{bench, check, completions, generate, plan, schema};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -37,6 +37,9 @@ enum Command {
     /// Measure the engine against a hand-written loop that computes the same
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::BenchArgs),
+    /// Write generated records to stdout
+    #[command(after_help = generate::EXAMPLES)]
+    Generate(generate::GenerateArgs),
     /// Print the JSON Schema of pipeline files, for editors
     #[command(after_help = schema::EXAMPLES)]
     Schema,
@@ -68,6 +71,7 @@ impl Cli {
             Command::Check(args) => check::execute(&args),
             Command::Plan(args) => plan::execute(&args),
             Command::Bench(args) => bench::execute(&args),
+            Command::Generate(args) => generate::execute(&args),
             Command::Schema => schema::execute(),
             Command::Completions(args) => completions::execute(&args),
         }

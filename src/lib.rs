@@ -13,5 +13,6 @@ pub mod cli;
 pub mod completions;
 pub mod config;
 pub mod failure;
+pub mod generate;
 pub mod plan;
 pub mod schema;
