@@ -134,6 +134,18 @@ impl Outcome {
         all
     }
 
+    /// Windows that are not complete, by stage in plan order: what a drain does not emit.
+    pub fn incomplete_windows(&self) -> Vec<usize> {
+        let mut all: Vec<usize> = Vec::new();
+        for shard in &self.shards {
+            all.resize(all.len().max(shard.incomplete_windows.len()), 0);
+            for (sum, windows) in all.iter_mut().zip(&shard.incomplete_windows) {
+                *sum += windows;
+            }
+        }
+        all
+    }
+
     /// Whether no window, timer or key is left in any shard.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.is_empty)

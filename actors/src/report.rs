@@ -77,6 +77,8 @@ pub struct ShardReport {
     pub records: u64,
     /// Accounts of the stages, in plan order.
     pub accounts: Vec<StageAccount>,
+    /// Windows that are not complete, by stage in plan order: their results were not emitted.
+    pub incomplete_windows: Vec<usize>,
     /// Whether no window, timer or key is left.
     pub is_empty: bool,
 }

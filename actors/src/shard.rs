@@ -113,10 +113,12 @@ impl ShardActor {
             Step::Tell { round } => deliver::closed(&self.links.shards, round),
             Step::Close => {
                 deliver::passed(&self.links.sinks, self.id, Mark::End);
-                let accounts = self.shard.accounts().to_vec();
-                let is_empty = self.shard.is_empty();
-                let report = ShardReport { records: self.records, accounts, is_empty };
-                self.links.reports.report(Report::Shard(report));
+                self.links.reports.report(Report::Shard(ShardReport {
+                    records: self.records,
+                    accounts: self.shard.accounts(),
+                    incomplete_windows: self.shard.incomplete_windows(),
+                    is_empty: self.shard.is_empty(),
+                }));
             }
         }
     }

@@ -375,6 +375,22 @@ impl Shard {
         }
     }
 
+    /// Windows of each stage, in plan order, that are not complete: nothing of them was emitted on
+    /// time.
+    pub fn incomplete_windows(&self) -> Vec<usize> {
+        let of_machine = |machine: &Machine| match machine {
+            Machine::Keys(table, _) => {
+                let windows = table.open_windows();
+                windows.filter(|(_, window)| table.watermark.0 < window.end()).count()
+            }
+            Machine::TopK(table) => {
+                let windows = table.groups.iter().filter_map(|group| group.window);
+                windows.filter(|window| table.watermark.0 < window.end()).count()
+            }
+        };
+        self.machines.iter().map(of_machine).collect()
+    }
+
     /// Every open window: its stage, its key in the layout of the stage (of the parent key for a
     /// top-K), and its bounds.
     pub fn windows(&self) -> Vec<(StageId, Box<[u64]>, Window)> {
