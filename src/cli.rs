@@ -3,7 +3,7 @@
 //! A command is one variant of `Command` and one module with `execute`.
 
 use crate::failure::Failure;
-use crate::{bench, check, completions, generate, plan, schema};
+use crate::{bench, check, completions, generate, plan, run, schema};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -28,6 +28,9 @@ Exit codes:
 /// What to do.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a pipeline until its input ends, or a signal comes
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::RunArgs),
     /// Say whether a pipeline is valid, and everything that is wrong with it
     #[command(after_help = check::EXAMPLES)]
     Check(PipelineArgs),
@@ -68,6 +71,7 @@ impl Cli {
     /// Why it failed, with its exit code.
     pub fn execute(self) -> Result<(), Failure> {
         match self.command {
+            Command::Run(args) => run::execute(&args),
             Command::Check(args) => check::execute(&args),
             Command::Plan(args) => plan::execute(&args),
             Command::Bench(args) => bench::execute(&args),

@@ -2,6 +2,7 @@
 
 use crate::bench::BenchError;
 use crate::config::{ConfigErrors, Look};
+use crate::run_failure::RunFailure;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -11,6 +12,9 @@ pub enum Failure {
     /// The pipeline is not valid.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
+    /// A pipeline could not be run, or not to its end.
+    #[error(transparent)]
+    Run(#[from] RunFailure),
     /// A benchmark has no figures.
     #[error(transparent)]
     Bench(#[from] BenchError),
@@ -25,6 +29,7 @@ impl Failure {
         match self {
             Self::Bench(_) => 1,
             Self::Config(_) => 2,
+            Self::Run(failure) => failure.exit_code(),
             Self::Stdout(_) => 4,
         }
     }
@@ -37,16 +42,16 @@ impl Failure {
         }
         let text = match self {
             Self::Config(errors) => errors.render(look()),
-            Self::Bench(_) | Self::Stdout(_) => format!("error: {self}\n"),
+            Self::Run(_) | Self::Bench(_) | Self::Stdout(_) => format!("error: {self}\n"),
         };
-        // If stderr is gone too there is nobody left to tell.
-        let _told = io::stderr().lock().write_all(text.as_bytes());
+        tell(&text);
         ExitCode::from(self.exit_code())
     }
 
     fn is_broken_pipe(&self) -> bool {
         match self {
             Self::Stdout(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::Run(failure) => failure.is_broken_pipe(),
             Self::Bench(_) | Self::Config(_) => false,
         }
     }
@@ -63,6 +68,11 @@ fn look() -> Look {
     } else {
         Look::Fancy
     }
+}
+
+/// Writes `text` to stderr. If that is gone there is nobody left to tell.
+pub fn tell(text: &str) {
+    let _told = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Writes `text` to stdout.

@@ -1,0 +1,96 @@
+//! The progress bar of a run, on stderr: how far bounded inputs have been read, how fast, and how
+//! long the rest will take. Only on a terminal; elsewhere nothing is drawn.
+
+use crate::failure::tell;
+use crate::summary_table::grouped;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nilometer_actors::meter::Meters;
+use nilometer_connectors::sink::{Sink, SinkError};
+use nilometer_model::pane::PaneBatch;
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+/// How often the bar is redrawn.
+pub const PERIOD: Duration = Duration::from_millis(200);
+
+/// The bar of a run.
+#[derive(Debug, Clone)]
+pub struct Bar {
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Bar {
+    /// A bar, hidden unless stderr is a terminal and `is_bounded`, that is, there is an end to
+    /// measure by.
+    pub fn new(is_bounded: bool) -> Self {
+        let is_shown = is_bounded && io::stderr().is_terminal();
+        let target =
+            if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let template = "{bar:30.cyan/blue} {percent:>3}%  {msg}  {eta} left";
+        // The template is fixed and right; were it not, the default style would do.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Self { bar, begun: Instant::now() }
+    }
+
+    /// Shows what the meters say.
+    pub fn update(&self, meters: &Meters) {
+        let (mut records, mut done, mut total) = (0_u64, 0_u64, 0_u64);
+        for source in meters.sources() {
+            let progress = source.progress();
+            records = records.saturating_add(source.records());
+            // Sources measure in units of their own: each counts the same.
+            let share = u128::from(progress.done) * u128::from(SHARE);
+            let share = share.checked_div(u128::from(progress.total)).unwrap_or(0);
+            done = done.saturating_add(share.min(u128::from(SHARE)) as u64);
+            total = total.saturating_add(SHARE);
+        }
+        let rate = records as f64 / self.begun.elapsed().as_secs_f64().max(0.001);
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+        self.bar.set_message(format!("{} records, {}/s", grouped(records), grouped(rate as u64)));
+    }
+
+    /// Prints a line above the bar.
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| tell(&format!("{line}\n")));
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Lets `sink`, which writes to the terminal, write without drawing into the bar.
+    pub fn before(&self, sink: Box<dyn Sink>) -> Box<dyn Sink> {
+        if self.bar.is_hidden() { sink } else { Box::new(Behind { bar: self.bar.clone(), sink }) }
+    }
+}
+
+/// Progress of a source that has been read to its end.
+const SHARE: u64 = 10_000;
+
+/// A sink on the terminal that the bar is drawn on.
+struct Behind {
+    bar: ProgressBar,
+    sink: Box<dyn Sink>,
+}
+
+impl Sink for Behind {
+    fn write(&mut self, panes: &PaneBatch) -> Result<(), SinkError> {
+        self.bar.suspend(|| self.sink.write(panes))
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.bar.suspend(|| self.sink.flush())
+    }
+
+    fn close(&mut self) -> Result<(), SinkError> {
+        // The last thing of a run: no bar is drawn below it.
+        self.bar.finish_and_clear();
+        self.sink.close()
+    }
+}

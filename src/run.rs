@@ -1,0 +1,156 @@
+//! `nilometer run`: runs a pipeline until its input ends or a signal comes.
+//!
+//! Panes go to the sinks, everything else to stderr. The first signal drains (see
+//! `docs/adr/0003-a-drain-promises-nothing-new.md`), the second ends the process at once. At the
+//! end the account has to balance: a run whose numbers do not add up has failed.
+
+use crate::cli::PipelineArgs;
+use crate::config::{self, Pipeline, Setting};
+use crate::failure::{Failure, tell};
+use crate::progress::{self, Bar};
+use crate::run_failure::RunFailure;
+use crate::summary::Summary;
+use crate::{summary_table, topology};
+use actix::System;
+use clap::Args;
+use nilometer_actors::node::{News, Node, Outcome, Parts};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Examples for the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  nilometer run config/captures.toml --set 'source.0.paths=[\"a.pcap\", \"b.pcap.gz\"]'
+  nilometer run config/flows.toml --summary summary.json
+
+Panes go where the sinks of the pipeline say; settings, progress and the summary go to stderr.
+Ctrl-C or SIGTERM: reads no more, emits what is due, and ends with exit code 0; a second one ends at
+once.";
+
+/// What to run.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+    /// Write the summary as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+}
+
+/// Runs the pipeline.
+///
+/// # Errors
+/// The pipeline is wrong, input or output failed, or the numbers do not add up.
+pub fn execute(args: &RunArgs) -> Result<(), Failure> {
+    let pipeline = config::load(&args.pipeline.file, &args.pipeline.sets)?;
+    if pipeline.sources.is_empty() {
+        return Err(RunFailure::NoSource { pipeline: pipeline.job.name.clone() }.into());
+    }
+    // Before anything is read: a summary that cannot be written is known at once.
+    let mut file = args.summary.clone().map(SummaryFile::create).transpose()?;
+    tell_settings(&pipeline);
+    let bar = Bar::new(pipeline.sources.iter().all(|source| !source.kind.is_live()));
+    let parts = topology::build(&pipeline, &bar)?;
+    let begun = Instant::now();
+    let outcome = System::new().block_on(drive(parts, &bar))?;
+    let took = begun.elapsed();
+    let summary = Summary::of(&pipeline.plan, &outcome);
+    if let Ok(summary) = &summary {
+        tell(&summary_table::render(summary, &outcome, took));
+        if let Some(file) = &mut file {
+            file.write(&summary.json())?;
+        }
+    }
+    match outcome.failures.into_iter().next() {
+        Some(failure) => Err(RunFailure::Node(failure).into()),
+        None => Ok(summary.map(|_| ()).map_err(RunFailure::Imbalance)?),
+    }
+}
+
+/// No hidden defaults: everything that holds is said.
+fn tell_settings(pipeline: &Pipeline) {
+    let line = |setting: &Setting| {
+        format!("  {} = {}  ({})\n", setting.path, setting.value, setting.origin.name())
+    };
+    let lines: String = pipeline.settings.iter().map(line).collect();
+    tell(&format!("pipeline `{}`, settings in force:\n{lines}", pipeline.job.name));
+}
+
+/// Where the summary goes.
+struct SummaryFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl SummaryFile {
+    fn create(path: PathBuf) -> Result<Self, RunFailure> {
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        let made = directory.map_or(Ok(()), std::fs::create_dir_all);
+        match made.and_then(|()| File::create(&path)) {
+            Ok(file) => Ok(Self { path, file }),
+            Err(source) => Err(RunFailure::SummaryFile { path, source }),
+        }
+    }
+
+    fn write(&mut self, json: &str) -> Result<(), RunFailure> {
+        let written = writeln!(self.file, "{json}").and_then(|()| self.file.flush());
+        written.map_err(|source| RunFailure::SummaryFile { path: self.path.clone(), source })
+    }
+}
+
+/// Runs a node to its end, and tells people on the way.
+async fn drive(parts: Parts, bar: &Bar) -> Result<Outcome, RunFailure> {
+    let mut signals = Signals::listen().map_err(RunFailure::Signals)?;
+    let mut node = Node::start(parts)?;
+    let mut redraw = tokio::time::interval(progress::PERIOD);
+    let mut is_draining = false;
+    loop {
+        tokio::select! {
+            news = node.news() => match news {
+                News::Notice { name, text } => bar.say(&format!("source `{name}`: {text}")),
+                News::Failed { text } => bar.say(&format!("failed, draining: {text}")),
+                News::Ended => break,
+            },
+            () = signals.next() => {
+                if is_draining {
+                    bar.clear();
+                    std::process::exit(SECOND_SIGNAL);
+                }
+                is_draining = true;
+                bar.say("draining: reads no more, emits what is due; a second signal ends at once");
+                node.drain();
+            }
+            _ = redraw.tick() => bar.update(node.meters()),
+        }
+    }
+    bar.clear();
+    Ok(node.finish().await)
+}
+
+/// Exit code after a second signal.
+const SECOND_SIGNAL: i32 = 130;
+
+/// The signals that ask for an end.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

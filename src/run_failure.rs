@@ -1,0 +1,107 @@
+//! Why a run failed, and the exit code that says so.
+
+use crate::summary::Imbalance;
+use nilometer_actors::StartError;
+use nilometer_actors::report::Failure;
+use nilometer_connectors::flow_tables::FlowTableError;
+use nilometer_connectors::sink::SinkError;
+use nilometer_connectors::source::SourceError;
+use nilometer_model::expr::BindError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a pipeline could not be run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunFailure {
+    /// A pipeline that only transcripts feed cannot be run.
+    #[error(
+        "pipeline `{pipeline}` has no `[[source]]`, so there is nothing to run; add one, or feed it with `nilometer test`"
+    )]
+    NoSource {
+        /// Name of the pipeline.
+        pipeline: Box<str>,
+    },
+    /// A table that flows are read with cannot be used.
+    #[error(transparent)]
+    Table(#[from] FlowTableError),
+    /// The expressions of the pipeline cannot be bound to its records.
+    #[error("filter and derived fields: {0}")]
+    Bind(#[from] BindError),
+    /// An input cannot be opened.
+    #[error("source `{name}`: {error}")]
+    Source {
+        /// Name of the source.
+        name: Box<str>,
+        /// What happened.
+        #[source]
+        error: SourceError,
+    },
+    /// An output cannot be opened.
+    #[error("sink `{name}`: {error}")]
+    Sink {
+        /// Name of the sink.
+        name: Box<str>,
+        /// What happened.
+        #[source]
+        error: SinkError,
+    },
+    /// The dead-letter file cannot be created.
+    #[error("dead letters: {0}")]
+    DeadLetters(#[source] SinkError),
+    /// The summary cannot be written.
+    #[error("cannot write the summary `{}`: {source}; give another `--summary`", path.display())]
+    SummaryFile {
+        /// Path as the user wrote it.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The actors cannot be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Signals cannot be listened to.
+    #[error("cannot listen to signals: {0}; run it without limits on system calls")]
+    Signals(#[source] io::Error),
+    /// The run failed.
+    #[error(transparent)]
+    Node(#[from] Failure),
+    /// The numbers of the run do not add up.
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+}
+
+impl RunFailure {
+    /// The exit code of the process.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Start(_) | Self::Signals(_) | Self::Imbalance(_) => 1,
+            Self::NoSource { .. } | Self::Table(_) | Self::Bind(_) => 2,
+            Self::Source { .. } => 3,
+            Self::Sink { .. } | Self::DeadLetters(_) | Self::SummaryFile { .. } => 4,
+            Self::Node(failure) => match failure {
+                Failure::Stage { .. } | Failure::Order { .. } => 1,
+                Failure::Source { .. } => 3,
+                Failure::Sink { .. } | Failure::DeadLetters(_) => 4,
+            },
+        }
+    }
+
+    /// Whether the reader of an output has gone away, which is no failure of ours.
+    pub fn is_broken_pipe(&self) -> bool {
+        match self {
+            Self::Node(Failure::Sink { error, .. }) | Self::Sink { error, .. } => {
+                error.is_broken_pipe()
+            }
+            Self::NoSource { .. }
+            | Self::Table(_)
+            | Self::Bind(_)
+            | Self::Source { .. }
+            | Self::DeadLetters(_)
+            | Self::SummaryFile { .. }
+            | Self::Start(_)
+            | Self::Signals(_)
+            | Self::Node(_)
+            | Self::Imbalance(_) => false,
+        }
+    }
+}

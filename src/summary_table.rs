@@ -1,0 +1,159 @@
+//! The summary of a run for people: a few tables on stderr.
+
+use crate::summary::{StageSummary, Summary};
+use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
+use nilometer_actors::node::Outcome;
+use nilometer_connectors::account::Counts;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The tables, and below them what is worth a sentence. `took` is how long the run lasted.
+pub fn render(summary: &Summary, outcome: &Outcome, took: Duration) -> String {
+    let mut text = format!("{}\n\n", records(summary));
+    if summary.datagrams.read > 0 || summary.datagrams.dropped > 0 {
+        // Writing to a String cannot fail, here and below.
+        let _written = writeln!(text, "{}\n", datagrams(summary));
+    }
+    let _written = writeln!(text, "{}\n", stages(summary));
+    for sentence in sentences(summary, outcome, took) {
+        let _written = writeln!(text, "{sentence}");
+    }
+    text
+}
+
+/// A table of numbers below `header`, whose first column is text.
+fn table(header: &[&str], rows: impl IntoIterator<Item = (String, Vec<u64>)>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    for line in [TableComponent::HeaderLines, TableComponent::MiddleHeaderIntersections] {
+        table.set_style(line, '─');
+    }
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    for (name, numbers) in rows {
+        table.add_row(std::iter::once(name).chain(numbers.into_iter().map(grouped)));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn records(summary: &Summary) -> Table {
+    let records = summary.records;
+    table(
+        &["", "read", "accepted", "malformed", "filtered", "dead-lettered", "in flight"],
+        [(
+            "records".to_owned(),
+            vec![
+                records.read,
+                records.accepted,
+                records.malformed,
+                records.filtered,
+                records.dead_lettered,
+                records.in_flight,
+            ],
+        )],
+    )
+}
+
+fn datagrams(summary: &Summary) -> Table {
+    let datagrams = summary.datagrams;
+    table(
+        &["", "read", "malformed", "without template", "dropped"],
+        [(
+            "datagrams".to_owned(),
+            vec![datagrams.read, datagrams.malformed, datagrams.no_template, datagrams.dropped],
+        )],
+    )
+}
+
+fn stages(summary: &Summary) -> Table {
+    let row = |stage: &StageSummary| {
+        let account = &stage.account;
+        let numbers = vec![
+            account.on_time,
+            account.late,
+            account.expired,
+            account.closed,
+            account.no_window,
+            account.panes,
+            account.retracts,
+        ];
+        (stage.name.to_string(), numbers)
+    };
+    table(
+        &["stage", "on time", "late", "expired", "closed", "no window", "panes", "retracts"],
+        summary.stages.0.iter().map(row),
+    )
+}
+
+fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String> {
+    let account = outcome.records();
+    let mut sentences = Vec::new();
+    for (name, counts) in [
+        ("malformed", &account.malformed),
+        ("dead-lettered", &account.dead_lettered),
+        ("marks", &summary.marks),
+    ] {
+        let listed = list(counts);
+        if !listed.is_empty() {
+            sentences.push(format!("{name}: {listed}"));
+        }
+    }
+    for sink in &outcome.sinks {
+        let broken = if sink.has_failed { ", then it broke" } else { "" };
+        let (panes, retracts) = (grouped(sink.panes), grouped(sink.retracts));
+        sentences
+            .push(format!("sink `{}`: {panes} panes, {retracts} retractions{broken}", sink.name));
+    }
+    let incomplete: usize = outcome.incomplete_windows().iter().sum();
+    if incomplete > 0 {
+        let watermark = outcome.watermark.map_or_else(String::new, |at| format!(" ({at})"));
+        let windows = grouped(incomplete as u64);
+        sentences.push(format!(
+            "not emitted: {windows} windows were not complete, the watermark{watermark} had not reached their end"
+        ));
+    }
+    let seconds = took.as_secs_f64();
+    let rate = (summary.records.read as f64 / seconds.max(0.001)) as u64;
+    sentences.push(format!("took {seconds:.2} s, {} records/s", grouped(rate)));
+    sentences
+}
+
+/// Counts as `name number`, those at zero left out.
+fn list(counts: &Counts) -> String {
+    let one = |(name, count): (&str, u64)| format!("{name} {}", grouped(count));
+    counts.sorted().into_iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// A number in groups of three digits.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped_from_the_right() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (123_456, "123,456"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}
