@@ -9,9 +9,10 @@ use nilometer_model::window::{Phase, display_span};
 /// Draws the plan.
 pub(crate) fn render(plan: &PlanDocument) -> String {
     let mut out = format!(
-        "pipeline {}: {} stages, {} of them read{} records\n",
+        "pipeline {}: {} stage{}, {} read{} records\n",
         plan.pipeline,
         plan.stages.len(),
+        if plan.stages.len() == 1 { "" } else { "s" },
         plan.record_reads,
         if plan.record_reads == 1 { "s" } else { "" },
     );

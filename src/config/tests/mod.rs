@@ -5,6 +5,8 @@
 //! named are appended to the text to make a whole of it; where no error is expected the text must
 //! be valid. `BLESS=1 cargo test mistakes` rewrites the file.
 
+mod documentation;
+mod property;
 mod schema;
 mod settings;
 

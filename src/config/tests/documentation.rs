@@ -1,0 +1,116 @@
+//! `docs/configuration.md` lists every setting, and the tables are those of the schema.
+//!
+//! A table stands between `<!-- table: NAME -->` and `<!-- end -->`; `BLESS=1` writes them anew.
+
+use crate::config::schema;
+use nilometer_model::flow::FLOW_FIELDS;
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md");
+
+/// The table of the settings of one raw type.
+fn table(schema: &Json, name: &str) -> String {
+    let raw = if name == "Config" { schema } else { &schema["$defs"][name] };
+    let required = raw["required"].as_array().unwrap();
+    let mut out = "| setting | value | default | meaning |\n|---|---|---|---|\n".to_owned();
+    for (setting, rule) in raw["properties"].as_object().unwrap() {
+        let default = match rule.get("default") {
+            Some(default) if *default == serde_json::json!({}) => String::new(),
+            Some(default) => format!("`{default}`"),
+            None if required.contains(&Json::from(setting.as_str())) => "required".into(),
+            None => String::new(),
+        };
+        let meaning = rule["description"].as_str().unwrap();
+        // The kind decides which table this is.
+        let value = if setting == "kind" && rule.get("$ref").is_some() && name != "Watermark" {
+            meaning.trim_end_matches('.').to_owned()
+        } else {
+            value(schema, rule)
+        };
+        let cells = [&format!("`{setting}`"), &value, &default, meaning];
+        writeln!(out, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | ")).unwrap();
+    }
+    out
+}
+
+/// What a setting takes, in words.
+fn value(schema: &Json, rule: &Json) -> String {
+    if let Some(target) = rule["$ref"].as_str() {
+        let name = target.rsplit('/').next().unwrap();
+        return match name {
+            "Length" => "span of time".into(),
+            "Limit" => "span of time or `\"off\"`".into(),
+            "Shift" => "span of time, any sign".into(),
+            "Size" => "size".into(),
+            _ => value(schema, &schema["$defs"][name]),
+        };
+    }
+    if let Some(choices) = rule["enum"].as_array() {
+        let names = choices.iter().map(|choice| format!("`{choice}`"));
+        return names.collect::<Vec<_>>().join(", ");
+    }
+    if let Some(forms) = rule["anyOf"].as_array() {
+        let is_variable = |form: &&Json| form["pattern"].as_str() == Some(r"\$\{");
+        let forms = forms.iter().filter(|form| !is_variable(form));
+        return forms.map(|form| value(schema, form)).collect::<Vec<_>>().join(" or ");
+    }
+    if rule.get("oneOf").is_some() {
+        return "table".into();
+    }
+    if let Some(only) = rule.get("const") {
+        return format!("`{only}`");
+    }
+    match rule["type"].as_str().unwrap() {
+        "array" => format!("array: {}", value(schema, &rule["items"])),
+        "object" if rule["additionalProperties"].is_object() => {
+            format!("table: {}", value(schema, &rule["additionalProperties"]))
+        }
+        "object" => "table".into(),
+        "string" => "text".into(),
+        "boolean" => "`true`, `false`".into(),
+        "number" => format!("number, {} to {}", rule["minimum"], rule["maximum"]),
+        "integer" => "whole number".into(),
+        other => panic!("type {other}"),
+    }
+}
+
+/// The table of the fields of flows.
+fn fields() -> String {
+    let mut out = "| field | type | meaning |\n|---|---|---|\n".to_owned();
+    for field in FLOW_FIELDS {
+        writeln!(out, "| `{}` | `{}` | {} |", field.name, field.ty, field.meaning).unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_documentation_lists_every_setting() {
+    let schema = schema();
+    let page = std::fs::read_to_string(PATH).unwrap();
+    let mut written = String::new();
+    let mut seen = BTreeSet::from(["TopKDefaults".to_owned()]);
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        writeln!(written, "{line}").unwrap();
+        let mark = line.strip_prefix("<!-- ").and_then(|line| line.strip_suffix(" -->"));
+        let Some(mark) = mark else { continue };
+        match mark.strip_prefix("table: ") {
+            Some(name) => {
+                seen.insert(name.to_owned());
+                written.push_str(&table(&schema, name));
+            }
+            None => written.push_str(&fields()),
+        }
+        let end = lines.find(|line| *line == "<!-- end -->").unwrap();
+        writeln!(written, "{end}").unwrap();
+    }
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(PATH, &written).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(PATH).unwrap(), written);
+    for (name, raw) in schema["$defs"].as_object().unwrap() {
+        assert!(raw.get("properties").is_none() || seen.contains(name), "{name} is not documented");
+    }
+}
