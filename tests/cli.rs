@@ -1,4 +1,5 @@
 //! The program from outside: what it prints where, and its exit codes.
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
