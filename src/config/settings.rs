@@ -25,6 +25,15 @@ impl Setting {
     }
 }
 
+/// Adds a default that was not known before: behind the settings of the same table.
+pub(crate) fn insert(settings: &mut Vec<Setting>, setting: Setting) {
+    let table = |path: &str| path.rsplit_once('.').map_or("", |(table, _)| table).to_owned();
+    let own = table(&setting.path);
+    let is_beside = |other: &Setting| other.path.starts_with(&format!("{own}."));
+    let at = settings.iter().rposition(is_beside).map_or(settings.len(), |last| last + 1);
+    settings.insert(at, setting);
+}
+
 /// The path as it is typed.
 pub(crate) fn join(path: &[String]) -> String {
     let quoted = path.iter().map(|name| {

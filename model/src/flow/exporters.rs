@@ -4,7 +4,8 @@
 //! exporter of its own, node 0.
 
 use crate::flow::sampling::is_valid_interval;
-use crate::value::write_json_text;
+use crate::key::{encode, stable_hash};
+use crate::value::{Value, write_json_text};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -133,6 +134,20 @@ impl<'a> ExporterId<'a> {
         }
     }
 
+    /// What shifts the windows of this exporter `by_key`: the number of a named node, else the low
+    /// half of the stable hash of the key, so that exporters nobody named do not all fire at once.
+    pub fn window_phase(self) -> u32 {
+        match self {
+            Self::Node(node) => node.node_id,
+            Self::Address(_) => {
+                let (mut text, mut encoded) = (String::new(), Vec::new());
+                self.write_json(&mut text);
+                encode(&[Value::Object(text.into())], &mut encoded);
+                stable_hash(&encoded) as u32
+            }
+        }
+    }
+
     /// Foreign source and foreign id.
     pub fn foreign(self) -> Option<(&'a str, &'a str)> {
         match self {
@@ -186,6 +201,17 @@ mod tests {
             let mut out = String::new();
             id.write_json(&mut out);
             assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn windows_are_shifted_by_the_node_or_by_a_hash_of_the_address() {
+        let named = Node::new(99, None, None);
+        assert_eq!(ExporterId::Node(&named).window_phase(), 99);
+        // Computed by another implementation of XXH64 over the documented form of the key.
+        for (address, expected) in [("192.0.2.1", 3_779_761_770), ("2001:db8::1", 310_743_421)] {
+            let exporter = ExporterId::Address(address.parse().unwrap());
+            assert_eq!(exporter.window_phase(), expected, "{address}");
         }
     }
 

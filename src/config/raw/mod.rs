@@ -163,7 +163,7 @@ raw_table! {
     pub(crate) struct RawFlows {
         /// CSV file of exporters: `address,node_id,foreign_source,foreign_id,sampling`.
         exporters: String = Optional,
-        /// CSV file of application rules: `protocol,port range,name`.
+        /// CSV file of application rules: `protocol,ports,name`; the longest match wins.
         applications: String = Optional,
         /// What to do with the reverse direction of a biflow: `count` it, or `split` it off as a flow of its own.
         biflow: RawBiflow = Default("\"count\""),

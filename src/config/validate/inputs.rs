@@ -11,11 +11,12 @@ use crate::config::raw::scalar::Choice;
 use crate::config::raw::source::{RawFiles, RawFormat, RawPreset, RawSource, RawUdp};
 use crate::config::raw::text_or_table::RawField;
 use crate::config::raw::{RawBiflow, RawConfig, RawFlows, RawRecord, RawTimeUnit, RawType};
+use nilometer_connectors::flow_tables::{FlowTableError, read_applications, read_exporters};
 use nilometer_connectors::text::{RecordField, RecordSchema, TimeUnit};
 use nilometer_model::flow::{Biflow, FlowSettings};
 use nilometer_model::value::Type;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The sources; one that is wrong is reported and left out.
 pub(crate) fn sources(raw: &RawConfig, problems: &mut Problems) -> Vec<SourceConfig> {
@@ -188,7 +189,9 @@ pub(crate) fn records(
             );
             None
         }
-        (Some(_), None, Given::Absent) => Some(Records::Flows(flow_config(&flows?.value))),
+        (Some(_), None, Given::Absent) => {
+            Some(Records::Flows(flow_config(&flows?.value, problems)))
+        }
         (None, _, Given::Value(record)) => declared(&record.value, problems).map(Records::Declared),
         (None, _, Given::Absent) => {
             // Sources that could not be read may well give flows.
@@ -213,15 +216,23 @@ fn record_place(raw: &RawConfig) -> Place {
     first.map_or(raw.place, |sources| sources.place)
 }
 
-fn flow_config(raw: &RawFlows) -> FlowConfig {
+fn flow_config(raw: &RawFlows, problems: &mut Problems) -> FlowConfig {
     let biflow = match raw.biflow.value() {
         Some(RawBiflow::Split) => Biflow::Split,
         Some(RawBiflow::Count) | None => Biflow::Count,
     };
     let clock_correction = raw.clock_correction.value().and_then(|limit| limit.0);
+    // The tables are configuration too: what is wrong with them is said with all the rest.
+    let mut check = |given: &Given<String>, read: fn(&Path) -> Result<(), FlowTableError>| {
+        let path = given.get()?;
+        if let Err(error) = read(Path::new(&path.value)) {
+            problems.add(path.place, error.to_string());
+        }
+        Some(PathBuf::from(&path.value))
+    };
     FlowConfig {
-        exporters: raw.exporters.value().map(PathBuf::from),
-        applications: raw.applications.value().map(PathBuf::from),
+        exporters: check(&raw.exporters, |path| read_exporters(path).map(drop)),
+        applications: check(&raw.applications, |path| read_applications(path).map(drop)),
         settings: FlowSettings { biflow, clock_correction },
     }
 }

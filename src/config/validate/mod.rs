@@ -60,7 +60,8 @@ pub(crate) fn validate(
         key_groups: u16::try_from(pipeline.key_groups.value()?.0).ok()?,
         extra_fields,
         spread: is_flow.then(|| flow_spread(raw)).flatten(),
-        phase: is_flow.then(|| PhaseBy { field: "node_id".into(), column: names::EXPORTER.into() }),
+        phase: is_flow
+            .then(|| PhaseBy { field: "window_phase".into(), column: names::EXPORTER.into() }),
         cascade: *pipeline.cascade.value()?,
     };
     let plan = planned::plan(&job, raw, problems)?;

@@ -7,7 +7,7 @@ use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::sink::{RawSink, RawSinkFormat};
-use crate::config::settings::Setting;
+use crate::config::settings::{Setting, insert};
 use serde_json::Value as Json;
 use std::path::PathBuf;
 
@@ -79,7 +79,7 @@ pub(crate) fn default_sinks(raw: &RawConfig, settings: &mut Vec<Setting>) {
     for name in groups.iter().filter(|group| group.sinks.is_absent()) {
         if let Some(name) = name.name.value() {
             let path = ["group".to_owned(), name.clone(), "sinks".to_owned()];
-            settings.push(Setting::new(&path, all.clone(), Origin::Default));
+            insert(settings, Setting::new(&path, all.clone(), Origin::Default));
         }
     }
 }

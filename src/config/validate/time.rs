@@ -5,7 +5,7 @@ use crate::config::problem::Problems;
 use crate::config::raw::reader::Given;
 use crate::config::raw::scalar::{Choice, Limit};
 use crate::config::raw::{RawConfig, RawWatermarkKind};
-use crate::config::settings::Setting;
+use crate::config::settings::{Setting, insert};
 use nilometer_model::time::Span;
 use nilometer_model::watermark::{WatermarkSettings, WatermarkSpec};
 use nilometer_model::window::display_span;
@@ -25,7 +25,7 @@ pub(crate) fn watermark(
     let raw = raw.watermark.value()?;
     let mut default = |name: &str, value: String| {
         let path = ["watermark".to_owned(), name.to_owned()];
-        settings.push(Setting::new(&path, Json::from(value), Origin::Default));
+        insert(settings, Setting::new(&path, Json::from(value), Origin::Default));
     };
     let kind = match &raw.kind {
         Given::Value(kind) if is_live && kind.value == RawWatermarkKind::EndOfInput => {
