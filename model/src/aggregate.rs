@@ -100,6 +100,28 @@ impl Accumulator {
         }
     }
 
+    /// The type of its result.
+    pub const fn result_type(&self) -> Type {
+        match self.function {
+            Function::Count => Type::U64,
+            Function::Mean => Type::F64,
+            Function::Sum => match self.ty {
+                Type::F64 => Type::F64,
+                Type::Bool
+                | Type::U8
+                | Type::U16
+                | Type::U32
+                | Type::U64
+                | Type::I64
+                | Type::Big
+                | Type::Text
+                | Type::Ip
+                | Type::Object => Type::Big,
+            },
+            Function::Min | Function::Max | Function::First | Function::Last => self.ty,
+        }
+    }
+
     fn words(&self) -> usize {
         match self.function {
             Function::Count => 1,

@@ -9,12 +9,14 @@ use crate::account::StageAccount;
 use crate::aggregate::AggregateLayout;
 use crate::cells::Meta;
 use crate::key::KeyLayout;
+use crate::key_machine::KeyMachine;
+use crate::machine_table::{Actor, MachineTable};
 use crate::pane::Timing;
 use crate::plan::Plan;
 use crate::shard::{Machine, Shard};
 use crate::symbol::{Symbol, Symbols, SymbolsFull};
 use crate::table::KeyTable;
-use crate::time::{Watermark, Window};
+use crate::time::{ProcessingTime, Watermark, Window};
 use crate::topk::{Listed, Sent, TopKTable};
 use crate::value::{Datum, Value, ip_address, ip_bits};
 use serde::{Deserialize, Serialize};
@@ -62,8 +64,13 @@ struct ShardImage {
 struct StageImage {
     name: Box<str>,
     watermark: Watermark,
+    /// The output watermark, where holds may keep it back.
+    output: Watermark,
+    /// The last tick, where triggers wait for it.
+    now: Option<ProcessingTime>,
     account: StageAccount,
     keys: Vec<KeyImage>,
+    machines: Vec<MachineImage>,
     groups: Vec<GroupImage>,
 }
 
@@ -72,6 +79,14 @@ struct KeyImage {
     key: Vec<Stored>,
     /// Newest first.
     cells: Vec<CellImage>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MachineImage {
+    key: Vec<Stored>,
+    /// Texts of the accumulators stand beside, in the order of windows and words.
+    machine: KeyMachine,
+    texts: Vec<Box<str>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -133,8 +148,11 @@ impl Shard {
             let image = StageImage {
                 name: stage.name.clone(),
                 watermark: Watermark::MIN,
+                output: Watermark::MIN,
+                now: None,
                 account: StageAccount::default(),
                 keys: Vec::new(),
+                machines: Vec::new(),
                 groups: Vec::new(),
             };
             match machine {
@@ -142,6 +160,14 @@ impl Shard {
                     watermark: table.watermark,
                     account: table.account.clone(),
                     keys: writer.keys(table, &stage.key),
+                    ..image
+                },
+                Machine::Machines(table, _) => StageImage {
+                    watermark: table.watermark,
+                    output: table.output,
+                    now: Some(table.now()),
+                    account: table.account.clone(),
+                    machines: writer.machines(table, &stage.key),
                     ..image
                 },
                 Machine::TopK(table) => StageImage {
@@ -187,6 +213,9 @@ impl Shard {
             }
             match shard.machines.get_mut(index) {
                 Some(Machine::Keys(table, _)) => reader.table(table, &stage.key, image_stage)?,
+                Some(Machine::Machines(table, _)) => {
+                    reader.machines(table, &stage.key, image_stage)?;
+                }
                 Some(Machine::TopK(table)) => reader.top_k(table, image_stage)?,
                 None => {}
             }
@@ -206,6 +235,14 @@ impl Shard {
 
 fn other_plan(what: &str) -> ImageError {
     ImageError::OtherPlan { what: what.into() }
+}
+
+/// Every accumulator of a machine, in one order.
+fn accumulators(machine: &mut KeyMachine) -> impl Iterator<Item = &mut Vec<u64>> {
+    machine.windows.iter_mut().flat_map(|open| {
+        let owed = open.owed.iter_mut().map(|owed| &mut owed.values);
+        [&mut open.delta, &mut open.total].into_iter().chain(owed).filter(|words| !words.is_empty())
+    })
 }
 
 struct Writer<'a> {
@@ -261,6 +298,20 @@ impl Writer<'_> {
             KeyImage { key: self.key(layout, cells.key(head)), cells: image.collect() }
         };
         cells.heads().map(key).collect()
+    }
+
+    fn machines(&self, table: &MachineTable, layout: &KeyLayout) -> Vec<MachineImage> {
+        let aggregates = &table.rules.aggregates;
+        let image = |actor: &Actor| {
+            let (mut machine, mut texts) = (actor.machine.clone(), Vec::new());
+            for words in accumulators(&mut machine) {
+                let image = self.words(aggregates, words);
+                words.clone_from(&image.words);
+                texts.extend(image.texts);
+            }
+            MachineImage { key: self.key(layout, &actor.key), machine, texts }
+        };
+        table.actors().map(image).collect()
     }
 
     fn groups(&self, table: &TopKTable) -> Vec<GroupImage> {
@@ -383,6 +434,35 @@ impl Reader<'_> {
         }
         table.watermark = image.watermark;
         table.account = image.account;
+        Ok(())
+    }
+
+    fn machines(
+        &self,
+        table: &mut MachineTable,
+        layout: &KeyLayout,
+        image: StageImage,
+    ) -> Result<(), ImageError> {
+        (table.watermark, table.output) = (image.watermark, image.output);
+        table.account = image.account;
+        if let Some(now) = image.now {
+            table.start_at(now);
+        }
+        for MachineImage { key, mut machine, texts } in image.machines {
+            let key = self.key(layout, &key)?;
+            let mut texts = texts.into_iter();
+            for words in accumulators(&mut machine) {
+                let count = words.len();
+                let aggregates = &table.rules.aggregates;
+                if count != aggregates.words() {
+                    return Err(other_plan("an aggregate"));
+                }
+                let named = aggregates.symbol_words().filter(|at| words[*at] != 0).count();
+                let texts = texts.by_ref().take(named).collect();
+                *words = self.words(aggregates, &Words { words: std::mem::take(words), texts })?;
+            }
+            table.restore(&key, machine);
+        }
         Ok(())
     }
 

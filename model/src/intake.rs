@@ -1,46 +1,93 @@
 //! How a stage takes its input: records split and copied into windows, deltas regrouped by a
 //! coarser key.
 //!
-//! Both end in the same place, [`KeyTable::enter`]; nothing here keeps state between batches but
-//! room for a key.
+//! Both end in the same place, [`Takes::enter`]; nothing here keeps state between batches but room
+//! for a key and for windows.
 #![expect(clippy::indexing_slicing, reason = "batches and their rows have the sizes of the plan")]
 
-use crate::account::Dropped;
+use crate::account::{DropReason, Dropped, StageAccount};
 use crate::aggregate::{AggregateLayout, Function, Overflow};
 use crate::flow::{Extent, phase_shift, share};
 use crate::key::{KeyLayout, encode, stable_hash};
-use crate::pane::Deltas;
-use crate::plan::{PaneCopy, PaneInput, RecordCopy, RecordInput};
+use crate::pane::{Deltas, StageId};
+use crate::plan::{PaneCopy, PaneInput, RecordCopy, RecordInput, Stage};
 use crate::row::{RowBatch, Slot, read};
 use crate::symbol::Symbols;
-use crate::table::KeyTable;
 use crate::time::{EventTime, Span, Window};
 use crate::value::Datum;
-use crate::window::WindowFn;
+use crate::window::{Phase, WindowFn};
 
 /// Most windows that one record may be split over; what lies before them is cut, and counted. A
 /// week of minutes.
 pub(crate) const SPLITS_MAX: usize = 10_080;
 
+/// A copy of a record, or a delta, on its way into a window of a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Copy<'a> {
+    /// Hash of the key in the table that takes it.
+    pub(crate) hash: u64,
+    pub(crate) key: &'a [u64],
+    pub(crate) window: Window,
+    pub(crate) time: EventTime,
+    /// Size of the record as it is held.
+    pub(crate) bytes: u64,
+}
+
+/// Where a copy has gone.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    /// The cell that takes it, where the table has cells.
+    pub(crate) cell: u32,
+    /// Whether the window's delta is known to be empty.
+    pub(crate) is_empty: bool,
+}
+
+/// The key actors of a stage, as far as its input needs to know them.
+pub(crate) trait Takes {
+    /// Hash of a key in this table.
+    fn hash(&self, key: &[u64]) -> u64;
+
+    /// The stage's aggregates.
+    fn aggregates(&self) -> &AggregateLayout;
+
+    /// The stage's account.
+    fn account(&mut self) -> &mut StageAccount;
+
+    /// Judges a copy and finds its window; `None` if it was dropped, which is then counted.
+    fn enter(
+        &mut self,
+        copy: Copy<'_>,
+        symbols: &Symbols,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<Option<Entered>, Overflow>;
+
+    /// The accumulators of the window that took the last copy.
+    fn delta(&mut self, entered: &Entered) -> (&AggregateLayout, &mut [u64]);
+}
+
 /// What the windows and keys of a stage are.
 #[derive(Debug)]
 pub(crate) struct Shape {
+    stage: StageId,
     pub(crate) window: WindowFn,
     pub(crate) key: KeyLayout,
+    /// Whether drops are listed.
+    pub(crate) traces_drops: bool,
     /// Room for a key.
     scratch: Vec<u64>,
+    /// Room for the windows of a record.
+    windows: Vec<Window>,
 }
 
 impl Shape {
-    pub(crate) fn new(window: WindowFn, key: KeyLayout) -> Self {
-        let scratch = vec![0; key.words()];
-        Self { window, key, scratch }
-    }
-
-    fn size(&self) -> Span {
-        match self.window {
-            WindowFn::Global => Span::ZERO,
-            WindowFn::Fixed { size, .. } => size,
+    pub(crate) fn new(stage: &Stage) -> Self {
+        Self {
+            stage: stage.id,
+            window: stage.window,
+            scratch: vec![0; stage.key.words()],
+            key: stage.key.clone(),
+            traces_drops: false,
+            windows: Vec::new(),
         }
     }
 }
@@ -58,24 +105,23 @@ struct Covering<'a> {
 }
 
 /// Takes a batch of records.
-pub(crate) fn take_records(
-    table: &mut KeyTable,
+pub(crate) fn take_records<T: Takes>(
+    table: &mut T,
     shape: &mut Shape,
     input: &RecordInput,
     (batch, symbols): (&RowBatch, &Symbols),
     dropped: &mut Vec<Dropped>,
 ) -> Result<(), Overflow> {
+    let mut key = std::mem::take(&mut shape.scratch);
     for index in 0..batch.len() {
         let row = batch.row(index);
         let record = covering(row, batch.time(index), input);
         for copy in &input.copies {
-            let mut key = std::mem::take(&mut shape.scratch);
             copy.key.pack(row, &mut key);
-            let result = take_copy(table, shape, (input, copy), (&record, &key, symbols), dropped);
-            shape.scratch = key;
-            result?;
+            take_copy(table, shape, (input, copy), (&record, &key, symbols), dropped)?;
         }
     }
+    shape.scratch = key;
     Ok(())
 }
 
@@ -112,53 +158,78 @@ fn instant(row: &[u64], slot: Slot) -> Option<EventTime> {
     }
 }
 
-fn take_copy(
-    table: &mut KeyTable,
-    shape: &Shape,
+fn take_copy<T: Takes>(
+    table: &mut T,
+    shape: &mut Shape,
     (input, copy): (&RecordInput, &RecordCopy),
     (record, key, symbols): (&Covering<'_>, &[u64], &Symbols),
     dropped: &mut Vec<Dropped>,
 ) -> Result<(), Overflow> {
-    let shift = if shape.window.is_by_key() {
-        phase_shift(phase(record.row, key, (input, &shape.key), symbols), shape.size().as_millis())
-    } else {
-        0
+    let shift = match shape.window {
+        WindowFn::Fixed { size, phase: Phase::ByKey, .. } => {
+            let number = phase(record.row, key, (input, &shape.key), symbols);
+            phase_shift(number, size.as_millis())
+        }
+        WindowFn::Global
+        | WindowFn::Fixed { phase: Phase::Aligned, .. }
+        | WindowFn::Sliding { .. }
+        | WindowFn::Session { .. }
+        | WindowFn::Calendar(_) => 0,
     };
-    let hash = table.cells.hash(key);
-    let last = shape.window.assign(record.extent.last(), shift);
-    let mut window = shape.window.assign(record.from, shift);
-    let mut from = record.from;
-    if let Some(oldest) = oldest_window(shape.window, last)
-        && window.start() < oldest.start()
-    {
-        (window, from) = (oldest, oldest.start());
-    }
+    let mut windows = std::mem::take(&mut shape.windows);
+    windows.clear();
+    let from = assign(shape.window, (input, record), shift, &mut windows);
     if record.extent.first() < from {
         count_cut(table, (input, copy), record, from);
     }
-    loop {
-        if let Some(entered) = table.enter(hash, key, window, dropped) {
-            let part = Part { window, from, is_home: window == last };
-            add(table, entered.cell, (input, copy), (record, &part), symbols)?;
+    if windows.is_empty() {
+        table.account().no_window += 1;
+        if shape.traces_drops {
+            let (reason, stage) = (DropReason::NoWindow, shape.stage);
+            dropped.push(Dropped { reason, stage, key: key.into() });
         }
-        if window.end() > record.extent.last() || window == last {
-            return Ok(());
-        }
-        window = shape.window.assign(window.end(), shift);
     }
+    let (hash, bytes) = (table.hash(key), record.row.len() as u64 * 8);
+    for window in &windows {
+        let incoming = Copy { hash, key, window: *window, time: record.time, bytes };
+        if let Some(entered) = table.enter(incoming, symbols, dropped)? {
+            let is_home = window.contains(record.extent.last());
+            let part = Part { window: *window, from, is_home };
+            add(table.delta(&entered), (input, copy), (record, &part), symbols)?;
+        }
+    }
+    shape.windows = windows;
+    Ok(())
 }
 
-/// The earliest window that a record whose last window is `last` may reach.
-fn oldest_window(window: WindowFn, last: Window) -> Option<Window> {
-    match window {
-        WindowFn::Global => None,
-        WindowFn::Fixed { size, .. } => {
-            let back = i64::try_from(SPLITS_MAX - 1).unwrap_or(i64::MAX);
-            let back = Span::from_millis(size.as_millis().saturating_mul(back));
-            let start = last.start().saturating_sub(back);
-            Some(Window::new(start, start.saturating_add(size)))
-        }
+/// Appends the windows of a record, latest first; returns where counting begins.
+fn assign(
+    window: WindowFn,
+    (input, record): (&RecordInput, &Covering<'_>),
+    shift: i64,
+    windows: &mut Vec<Window>,
+) -> EventTime {
+    if let (WindowFn::Session { .. }, Some(gap)) = (window, input.gap) {
+        let gap = instant(record.row, gap).map(|gap| Span::from_millis(gap.as_millis()));
+        let proto = gap.map(|gap| window.proto_session(record.time, gap));
+        windows.push(proto.unwrap_or_else(|| window.assign(record.time, shift)));
+        return record.from;
     }
+    if !record.is_spread {
+        window.assign_all(record.time, shift, windows);
+        return record.from;
+    }
+    // Back from the latest window, as long as they touch what is counted.
+    let mut touched = window.assign(record.extent.last(), shift);
+    while touched.end() > record.from && windows.len() < SPLITS_MAX {
+        windows.push(touched);
+        let Some(before) = window.before(touched, shift) else { return record.from };
+        touched = before;
+    }
+    if touched.end() > record.from {
+        return touched.end();
+    }
+    record.from
 }
 
 /// The number that shifts the windows of a key.
@@ -207,14 +278,11 @@ fn signed_share(extent: Extent, amount: i128, window: Window) -> i128 {
 }
 
 fn add(
-    table: &mut KeyTable,
-    cell: u32,
+    (aggregates, words): (&AggregateLayout, &mut [u64]),
     (input, copy): (&RecordInput, &RecordCopy),
     (record, part): (&Covering<'_>, &Part),
     symbols: &Symbols,
 ) -> Result<(), Overflow> {
-    let aggregates = &table.rules.aggregates;
-    let words = table.cells.delta_mut(cell);
     for (index, accumulator) in aggregates.accumulators().iter().enumerate() {
         // A count counts records, or values where a field is named.
         let datum = copy.inputs[index].map_or(Datum::Bool(true), |slot| read(record.row, slot));
@@ -249,27 +317,28 @@ fn add(
 }
 
 /// Counts what of a record lies before `from`.
-fn count_cut(
-    table: &mut KeyTable,
+fn count_cut<T: Takes>(
+    table: &mut T,
     (input, copy): (&RecordInput, &RecordCopy),
     record: &Covering<'_>,
     from: EventTime,
 ) {
-    table.account.cut_records += 1;
+    let account = table.account();
+    account.cut_records += 1;
     let before = Window::new(EventTime::MIN, from);
     for (index, slot) in copy.inputs.iter().enumerate() {
         let (Some(slot), true) = (slot, input.is_spread[index]) else { continue };
         if let Datum::Int(amount) = read(record.row, *slot) {
             let part = signed_share(record.extent, amount, before);
-            let cut = &mut table.account.cut[index];
+            let cut = &mut account.cut[index];
             *cut = cut.saturating_add(part);
         }
     }
 }
 
 /// Takes deltas of the parent stage, whose key and aggregates are `parent`'s.
-pub(crate) fn take_deltas(
-    table: &mut KeyTable,
+pub(crate) fn take_deltas<T: Takes>(
+    table: &mut T,
     shape: &mut Shape,
     input: &PaneInput,
     (deltas, parent, symbols): (&Deltas, (&KeyLayout, &AggregateLayout), &Symbols),
@@ -277,16 +346,16 @@ pub(crate) fn take_deltas(
 ) -> Result<(), Overflow> {
     let (parent_key, parent_values) = parent;
     for (source, window, values) in deltas.iter(parent_key.words(), parent_values.words()) {
+        let time = window.last_instant();
         let window =
             if input.same_window { window } else { shape.window.assign(window.start(), 0) };
         for copy in &input.copies {
             copy.key.pack(source, &mut shape.scratch);
-            let hash = table.cells.hash(&shape.scratch);
-            let Some(entered) = table.enter(hash, &shape.scratch, window, dropped) else {
-                continue;
-            };
-            let aggregates = &table.rules.aggregates;
-            let words = table.cells.delta_mut(entered.cell);
+            let key = shape.scratch.as_slice();
+            let bytes = values.len() as u64 * 8;
+            let incoming = Copy { hash: table.hash(key), key, window, time, bytes };
+            let Some(entered) = table.enter(incoming, symbols, dropped)? else { continue };
+            let (aggregates, words) = table.delta(&entered);
             regroup(aggregates, (words, entered.is_empty), copy, (parent_values, values), symbols)?;
         }
     }
@@ -312,18 +381,19 @@ pub(crate) fn regroup(
 }
 
 /// Takes deltas that are already in the stage's own key and aggregates: what an exchange brings.
-pub(crate) fn take_exchanged(
-    table: &mut KeyTable,
+pub(crate) fn take_exchanged<T: Takes>(
+    table: &mut T,
     deltas: &Deltas,
     (key_words, symbols): (usize, &Symbols),
     dropped: &mut Vec<Dropped>,
 ) -> Result<(), Overflow> {
-    let value_words = table.rules.aggregates.words();
+    let value_words = table.aggregates().words();
     for (key, window, values) in deltas.iter(key_words, value_words) {
-        let hash = table.cells.hash(key);
-        let Some(entered) = table.enter(hash, key, window, dropped) else { continue };
-        let aggregates = &table.rules.aggregates;
-        aggregates.merge_all(table.cells.delta_mut(entered.cell), values, symbols)?;
+        let (time, bytes) = (window.last_instant(), values.len() as u64 * 8);
+        let incoming = Copy { hash: table.hash(key), key, window, time, bytes };
+        let Some(entered) = table.enter(incoming, symbols, dropped)? else { continue };
+        let (aggregates, words) = table.delta(&entered);
+        aggregates.merge_all(words, values, symbols)?;
     }
     Ok(())
 }

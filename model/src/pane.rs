@@ -85,6 +85,40 @@ impl AccumulationMode {
     }
 }
 
+/// Which instant a pane carries as its event time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimestampCombiner {
+    /// The last instant of the window.
+    EndOfWindow,
+    /// The earliest of its records that were not behind the output watermark when they came.
+    Earliest,
+    /// The latest of them.
+    Latest,
+}
+
+/// Which panes are emitted beside those that bring something new, and what time they carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Emission {
+    /// Whether the on-time pane is emitted even if nothing has come since the pane before.
+    pub on_time_always: bool,
+    /// Whether the last pane is emitted even if nothing has come since the pane before.
+    pub closing_always: bool,
+    /// Event time of panes.
+    pub timestamp: TimestampCombiner,
+}
+
+impl Default for Emission {
+    /// The paper's: a pane without news is not emitted; panes carry the end of the window.
+    fn default() -> Self {
+        Self {
+            on_time_always: false,
+            closing_always: false,
+            timestamp: TimestampCombiner::EndOfWindow,
+        }
+    }
+}
+
 /// What identifies a pane beside its stage and key, and when it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaneMeta {

@@ -6,14 +6,15 @@
 
 use crate::aggregate::{AggregateLayout, Function};
 use crate::key::{KeyLayout, KeyPacker};
-use crate::pane::{AccumulationMode, StageId};
+use crate::pane::{AccumulationMode, Emission, StageId};
 use crate::row::{Field, RowLayout, Slot};
 use crate::time::Span;
+use crate::trigger::Trigger;
 use crate::window::WindowFn;
 use std::sync::Arc;
 
 /// What the user wants of one pipeline.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Job {
     /// Name of the pipeline.
     pub name: Box<str>,
@@ -57,7 +58,7 @@ pub struct PhaseBy {
 }
 
 /// One grouping that the user wants.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Grouping {
     /// Name; the stage and its panes are called so.
     pub name: Box<str>,
@@ -69,10 +70,14 @@ pub struct Grouping {
     pub trigger: Trigger,
     /// What sinks see.
     pub mode: AccumulationMode,
+    /// Which panes are emitted beside those with news, and what time they carry.
+    pub emission: Emission,
     /// How long state is kept after completion.
     pub allowed_lateness: Span,
     /// Aggregates, in the order of output.
     pub aggregates: Vec<AggregateSpec>,
+    /// For sessions: field with the record's own gap, ms; null or less than 1 takes the default.
+    pub gap_field: Option<Box<str>>,
     /// Emits only the largest entries of each parent key.
     pub top_k: Option<TopKSpec>,
     /// Names of the sinks that its panes go to.
@@ -121,22 +126,6 @@ pub struct TopKSpec {
     pub require: Vec<Box<str>>,
     /// Whether an `__other` entry carries what is not listed.
     pub other: bool,
-}
-
-/// When a stage emits. The one trigger so far is the default: on time when the watermark passes
-/// the end of the window, and once for every batch of late records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Trigger {
-    /// `repeat(after_watermark)`.
-    RepeatAfterWatermark,
-}
-
-impl std::fmt::Display for Trigger {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::RepeatAfterWatermark => f.write_str("repeat(after_watermark)"),
-        }
-    }
 }
 
 /// A validated pipeline.
@@ -199,6 +188,8 @@ pub struct Stage {
     pub trigger: Trigger,
     /// What sinks see.
     pub mode: AccumulationMode,
+    /// Which panes are emitted beside those with news, and what time they carry.
+    pub emission: Emission,
     /// How long state is kept after completion.
     pub allowed_lateness: Span,
     /// Sinks of its panes.
@@ -219,6 +210,16 @@ impl Stage {
     /// Whether its panes are seen by anybody, so that their identity must be kept.
     pub fn is_observed(&self) -> bool {
         !self.sinks.is_empty()
+    }
+
+    /// Whether its key actors need nothing but the default trigger, windows that neither merge nor
+    /// overlap, and panes at the end of their window: the short form of [`crate::table`] will do.
+    pub fn is_plain(&self) -> bool {
+        let is_apart = match self.window {
+            WindowFn::Global | WindowFn::Fixed { .. } | WindowFn::Calendar(_) => true,
+            WindowFn::Sliding { .. } | WindowFn::Session { .. } => false,
+        };
+        is_apart && self.trigger.is_default() && self.emission == Emission::default()
     }
 
     /// Whether it keeps totals beside deltas.
@@ -256,6 +257,8 @@ pub struct RecordInput {
     pub is_spread: Vec<bool>,
     /// Slot whose value shifts windows `by_key`; `None` hashes the key.
     pub phase: Option<Slot>,
+    /// Slot with the gap of a session; `None` takes the default.
+    pub gap: Option<Slot>,
 }
 
 /// One copy of a record in a stage.

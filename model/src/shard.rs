@@ -1,6 +1,6 @@
 //! All stages of one shard: records in, panes out, the cascade in one straight line.
 //!
-//! A round is one batch, one watermark or one message of an exchange. In a round the stages run in
+//! A round is one batch, one watermark, one tick, one signal or one message of an exchange. In a round the stages run in
 //! order, each after the stage below has finished the whole of it: first what came is taken, then
 //! late windows fire, then the watermark is delivered. So a delta can never reach a stage after
 //! the watermark that fired it, and each key and window fires at most once a round.
@@ -11,15 +11,16 @@
 //! messages between two shards keep their order: deltas are handed out before the mark.
 
 use crate::account::{Dropped, StageAccount};
-use crate::aggregate::Overflow;
-use crate::intake::{Shape, take_deltas, take_exchanged, take_records};
-use crate::key::Router;
+use crate::aggregate::{AggregateLayout, Overflow};
+use crate::intake::{Shape, Takes, take_deltas, take_exchanged, take_records};
+use crate::key::{KeyLayout, Router};
+use crate::machine_table::MachineTable;
 use crate::pane::{Deltas, PaneBatch, StageId};
 use crate::plan::{PaneInput, Plan, Stage, StageInput};
 use crate::row::RowBatch;
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
-use crate::time::{Watermark, Window};
+use crate::time::{ProcessingTime, Watermark, Window};
 use crate::topk::TopKTable;
 use std::sync::Arc;
 
@@ -84,23 +85,24 @@ impl Output {
 #[derive(Debug)]
 pub(crate) enum Machine {
     Keys(Box<KeyTable>, Shape),
+    Machines(Box<MachineTable>, Shape),
     TopK(Box<TopKTable>),
 }
 
 impl Machine {
-    fn new(stage: &Stage) -> Self {
+    fn new(stage: &Stage, symbols: &Symbols) -> Self {
+        let shape = Shape::new(stage);
         match &stage.top_k {
             Some(spec) => Self::TopK(Box::new(TopKTable::new(stage, spec))),
-            None => Self::Keys(
-                Box::new(KeyTable::new(stage)),
-                Shape::new(stage.window, stage.key.clone()),
-            ),
+            None if stage.is_plain() => Self::Keys(Box::new(KeyTable::new(stage)), shape),
+            None => Self::Machines(Box::new(MachineTable::new(stage, symbols)), shape),
         }
     }
 
     fn account(&self) -> &StageAccount {
         match self {
             Self::Keys(table, _) => &table.account,
+            Self::Machines(table, _) => &table.account,
             Self::TopK(table) => &table.account,
         }
     }
@@ -135,6 +137,67 @@ enum Start<'a> {
     Watermark(Watermark),
     Exchange(&'a ExchangeDeltas),
     Mark(StageId, Watermark),
+    Tick(ProcessingTime),
+    Signal(&'a str),
+}
+
+impl Start<'_> {
+    fn watermark(&self) -> Option<Watermark> {
+        match self {
+            Self::Watermark(watermark) => Some(*watermark),
+            Self::Records(_)
+            | Self::Exchange(_)
+            | Self::Mark(..)
+            | Self::Tick(_)
+            | Self::Signal(_) => None,
+        }
+    }
+
+    /// What a mark for `stage` says.
+    fn mark_of(&self, stage: StageId) -> Option<Watermark> {
+        match self {
+            Self::Mark(marked, watermark) if *marked == stage => Some(*watermark),
+            Self::Records(_)
+            | Self::Exchange(_)
+            | Self::Mark(..)
+            | Self::Watermark(_)
+            | Self::Tick(_)
+            | Self::Signal(_) => None,
+        }
+    }
+}
+
+/// What a round brings to one stage.
+struct Feed<'a> {
+    stage: &'a Stage,
+    start: &'a Start<'a>,
+    /// Deltas of the stage below, in its key and aggregates.
+    local: Option<(&'a PaneInput, &'a Deltas, (&'a KeyLayout, &'a AggregateLayout))>,
+    /// Deltas of an exchange, in the stage's own.
+    brought: Option<&'a Deltas>,
+    symbols: &'a Symbols,
+}
+
+impl Feed<'_> {
+    fn give<T: Takes>(
+        &self,
+        table: &mut T,
+        shape: &mut Shape,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<(), Overflow> {
+        if let (StageInput::Records(input), Start::Records(batch)) = (&self.stage.input, self.start)
+        {
+            take_records(table, shape, input, (*batch, self.symbols), dropped)?;
+        }
+        if let Some((input, deltas, parent)) = self.local {
+            take_deltas(table, shape, input, (deltas, parent, self.symbols), dropped)?;
+        }
+        if let Some(deltas) = self.brought {
+            let source = (self.stage.key.words(), self.symbols);
+            take_exchanged(table, deltas, source, dropped)?;
+        }
+        Ok(())
+    }
 }
 
 impl Shard {
@@ -149,13 +212,13 @@ impl Shard {
                     plan.key_groups,
                     shards,
                 ),
-                regroup: Shape::new(stage.window, stage.key.clone()),
+                regroup: Shape::new(stage),
                 senders: vec![Watermark::MIN; shards],
             })
         });
         Self {
             exchanges: exchanges.collect(),
-            machines: plan.stages.iter().map(Machine::new).collect(),
+            machines: plan.stages.iter().map(|stage| Machine::new(stage, &symbols)).collect(),
             fired: plan.stages.iter().map(|_| Fired::default()).collect(),
             plan,
             symbols,
@@ -205,39 +268,46 @@ impl Shard {
         self.run(Start::Mark(mark.stage, lowest), out)
     }
 
+    /// Takes the time: triggers that wait for it fire.
+    ///
+    /// # Errors
+    /// [`StageError`]: the shard must not go on.
+    pub fn tick(&mut self, now: ProcessingTime, out: &mut Output) -> Result<(), StageError> {
+        self.run(Start::Tick(now), out)
+    }
+
+    /// Gives a signal from outside to every trigger that waits for it.
+    ///
+    /// # Errors
+    /// [`StageError`]: the shard must not go on.
+    pub fn signal(&mut self, name: &str, out: &mut Output) -> Result<(), StageError> {
+        self.run(Start::Signal(name), out)
+    }
+
     fn run(&mut self, start: Start<'_>, out: &mut Output) -> Result<(), StageError> {
         let plan = Arc::clone(&self.plan);
-        // The watermark that stages of this shard see: from the coordinator for those that hang on
-        // records without an exchange between, from the mark for those that hang on its stage.
-        let mut watermarks: Vec<Option<Watermark>> = vec![None; plan.stages.len()];
+        // The output watermarks that rose in this round: what children see. Stages that hang on
+        // records take the coordinator's, exchanged ones the minimum over their senders' marks.
+        let mut risen: Vec<Option<Watermark>> = vec![None; plan.stages.len()];
         for stage in &plan.stages {
             let index = stage.id.index();
             let inherited = match &stage.input {
-                StageInput::Records(_) => match start {
-                    Start::Watermark(watermark) => Some(watermark),
-                    Start::Records(_) | Start::Exchange(_) | Start::Mark(..) => None,
-                },
-                StageInput::Panes(input) => watermarks.get(input.parent.index()).copied().flatten(),
+                StageInput::Records(_) => start.watermark(),
+                StageInput::Panes(input) => risen.get(input.parent.index()).copied().flatten(),
             };
             let is_exchanged = self.exchanges.get(index).is_some_and(Option::is_some);
             let watermark = if is_exchanged {
                 self.send(stage, inherited, out);
-                match start {
-                    Start::Mark(id, watermark) if id == stage.id => Some(watermark),
-                    Start::Records(_)
-                    | Start::Watermark(_)
-                    | Start::Exchange(_)
-                    | Start::Mark(..) => None,
-                }
+                start.mark_of(stage.id)
             } else {
                 inherited
             };
-            if let Some(slot) = watermarks.get_mut(index) {
-                *slot = watermark;
-            }
-            let result = self.step(stage, &start, watermark, is_exchanged);
-            result
+            let output = self.step(stage, &start, watermark, is_exchanged);
+            let output = output
                 .map_err(|overflow| StageError::Overflow { stage: stage.name.clone(), overflow })?;
+            if let Some(slot) = risen.get_mut(index) {
+                *slot = output;
+            }
         }
         for fired in &mut self.fired {
             fired.deltas.clear();
@@ -247,24 +317,29 @@ impl Shard {
         Ok(())
     }
 
-    /// One stage in one round.
+    /// One stage in one round; returns its output watermark if it rose.
     fn step(
         &mut self,
         stage: &Stage,
         start: &Start<'_>,
         watermark: Option<Watermark>,
         is_exchanged: bool,
-    ) -> Result<(), Overflow> {
+    ) -> Result<Option<Watermark>, Overflow> {
         let index = stage.id.index();
         let Self { plan, symbols, machines, fired, .. } = self;
         // Parents come first: what a stage reads lies before what it writes.
         let (below, own) = fired.split_at_mut(index);
         let (Some(machine), Some(own)) = (machines.get_mut(index), own.first_mut()) else {
-            return Ok(());
+            return Ok(None);
         };
         let brought = match start {
             Start::Exchange(message) if message.stage == stage.id => Some(&message.deltas),
-            Start::Records(_) | Start::Watermark(_) | Start::Exchange(_) | Start::Mark(..) => None,
+            Start::Records(_)
+            | Start::Watermark(_)
+            | Start::Tick(_)
+            | Start::Signal(_)
+            | Start::Exchange(_)
+            | Start::Mark(..) => None,
         };
         let local = match &stage.input {
             StageInput::Panes(input) if !is_exchanged => {
@@ -277,22 +352,28 @@ impl Shard {
             }
             StageInput::Panes(_) | StageInput::Records(_) => None,
         };
+        let feed = Feed { stage, start, local, brought, symbols };
         match machine {
             Machine::Keys(table, shape) => {
-                if let (StageInput::Records(input), Start::Records(batch)) = (&stage.input, start) {
-                    let source = (*batch, &**symbols);
-                    take_records(table, shape, input, source, &mut own.dropped)?;
-                }
-                if let Some((input, deltas, parent)) = local {
-                    let source = (deltas, parent, &**symbols);
-                    take_deltas(table, shape, input, source, &mut own.dropped)?;
-                }
-                if let Some(deltas) = brought {
-                    let source = (stage.key.words(), &**symbols);
-                    take_exchanged(table, deltas, source, &mut own.dropped)?;
-                }
+                feed.give(&mut **table, shape, &mut own.dropped)?;
                 table.end_round(own, symbols)?;
-                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))
+                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
+                Ok(watermark)
+            }
+            Machine::Machines(table, shape) => {
+                let before = table.output;
+                feed.give(&mut **table, shape, &mut own.dropped)?;
+                table.end_round(own, symbols)?;
+                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
+                match start {
+                    Start::Tick(now) => table.tick(*now, own, symbols)?,
+                    Start::Signal(name) => table.signal(name, own, symbols)?,
+                    Start::Records(_)
+                    | Start::Watermark(_)
+                    | Start::Exchange(_)
+                    | Start::Mark(..) => {}
+                }
+                Ok((table.output > before).then_some(table.output))
             }
             Machine::TopK(table) => {
                 if let Some((input, deltas, parent)) = local {
@@ -302,7 +383,8 @@ impl Shard {
                     table.take_exchanged(deltas, symbols, &mut own.dropped)?;
                 }
                 table.end_round(own, symbols)?;
-                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))
+                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
+                Ok(watermark)
             }
         }
     }
@@ -338,6 +420,7 @@ impl Shard {
     pub fn passed(&self) -> Watermark {
         let of_machine = |machine: &Machine| match machine {
             Machine::Keys(table, _) => table.watermark,
+            Machine::Machines(table, _) => table.output,
             Machine::TopK(table) => table.watermark,
         };
         self.machines.iter().map(of_machine).min().unwrap_or(Watermark::MIN)
@@ -347,6 +430,7 @@ impl Shard {
     pub fn is_empty(&self) -> bool {
         self.machines.iter().all(|machine| match machine {
             Machine::Keys(table, _) => table.is_empty(),
+            Machine::Machines(table, _) => table.is_empty(),
             Machine::TopK(table) => table.is_empty(),
         })
     }
@@ -360,6 +444,7 @@ impl Shard {
     pub fn sizes(&self) -> Vec<(usize, usize)> {
         let size = |machine: &Machine| match machine {
             Machine::Keys(table, _) => (table.cells.keys(), table.cells.bytes()),
+            Machine::Machines(table, _) => table.size(),
             Machine::TopK(table) => (table.candidates.len(), table.candidates.bytes()),
         };
         self.machines.iter().map(size).collect()
@@ -369,7 +454,14 @@ impl Shard {
     pub fn trace_drops(&mut self, on: bool) {
         for machine in &mut self.machines {
             match machine {
-                Machine::Keys(table, _) => table.traces_drops = on,
+                Machine::Keys(table, shape) => {
+                    table.traces_drops = on;
+                    shape.traces_drops = on;
+                }
+                Machine::Machines(table, shape) => {
+                    table.traces_drops = on;
+                    shape.traces_drops = on;
+                }
                 Machine::TopK(table) => table.traces_drops = on,
             }
         }
@@ -398,6 +490,10 @@ impl Shard {
         for (stage, machine) in self.plan.stages.iter().zip(&self.machines) {
             match machine {
                 Machine::Keys(table, _) => {
+                    let open = table.open_windows();
+                    windows.extend(open.map(|(key, window)| (stage.id, key.into(), window)));
+                }
+                Machine::Machines(table, _) => {
                     let open = table.open_windows();
                     windows.extend(open.map(|(key, window)| (stage.id, key.into(), window)));
                 }

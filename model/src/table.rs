@@ -13,6 +13,7 @@
 use crate::account::{DropReason, Dropped, StageAccount};
 use crate::aggregate::{AggregateLayout, Overflow};
 use crate::cells::{CellId, Cells, Meta};
+use crate::intake::{Copy, Entered, Takes};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, StageId, Timing};
 use crate::plan::Stage;
 use crate::symbol::Symbols;
@@ -57,14 +58,6 @@ pub(crate) struct Fired {
     pub(crate) dropped: Vec<Dropped>,
 }
 
-/// Where a copy goes.
-pub(crate) struct Entered {
-    /// The cell that takes it.
-    pub(crate) cell: CellId,
-    /// Whether the cell's delta is still empty.
-    pub(crate) is_empty: bool,
-}
-
 /// All key actors of one stage in one shard.
 #[derive(Debug)]
 pub(crate) struct KeyTable {
@@ -101,49 +94,6 @@ impl KeyTable {
             scratch: vec![0; words],
             rules,
         }
-    }
-
-    /// Judges a copy for `key` (of hash `hash` in this table) and `window`; returns the cell that
-    /// takes it, or `None` if it came too late and was counted as expired.
-    pub(crate) fn enter(
-        &mut self,
-        hash: u64,
-        key: &[u64],
-        window: Window,
-        dropped: &mut Vec<Dropped>,
-    ) -> Option<Entered> {
-        self.account.assigned += 1;
-        let is_late = match judge(window, self.watermark, self.rules.allowed_lateness) {
-            Lateness::OnTime => {
-                self.account.on_time += 1;
-                false
-            }
-            Lateness::Late => {
-                self.account.late += 1;
-                true
-            }
-            Lateness::Expired => {
-                self.account.expired += 1;
-                if self.traces_drops {
-                    let (reason, stage) = (DropReason::Expired, self.rules.stage);
-                    dropped.push(Dropped { reason, stage, key: key.into() });
-                }
-                return None;
-            }
-        };
-        self.account.operations += 1;
-        let (head, cell) = self.find_or_add(hash, key, window, is_late);
-        let mut meta = self.cells.meta(cell);
-        let is_empty = !meta.has_news;
-        if is_empty || is_late && !meta.is_touched {
-            meta.has_news = true;
-            if is_late && !meta.is_touched {
-                meta.is_touched = true;
-                self.touched.push((head, window));
-            }
-            self.cells.set_meta(cell, meta);
-        }
-        Some(Entered { cell, is_empty })
     }
 
     fn find_or_add(
@@ -428,5 +378,64 @@ impl KeyTable {
         panes.push(key, pane, &self.scratch);
         self.account.panes += 1;
         Ok(true)
+    }
+}
+
+impl Takes for KeyTable {
+    fn hash(&self, key: &[u64]) -> u64 {
+        self.cells.hash(key)
+    }
+
+    fn aggregates(&self) -> &AggregateLayout {
+        &self.rules.aggregates
+    }
+
+    fn account(&mut self) -> &mut StageAccount {
+        &mut self.account
+    }
+
+    fn enter(
+        &mut self,
+        copy: Copy<'_>,
+        _: &Symbols,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<Option<Entered>, Overflow> {
+        let Copy { hash, key, window, .. } = copy;
+        self.account.assigned += 1;
+        let is_late = match judge(window, self.watermark, self.rules.allowed_lateness) {
+            Lateness::OnTime => {
+                self.account.on_time += 1;
+                false
+            }
+            Lateness::Late => {
+                self.account.late += 1;
+                true
+            }
+            Lateness::Expired => {
+                self.account.expired += 1;
+                if self.traces_drops {
+                    let (reason, stage) = (DropReason::Expired, self.rules.stage);
+                    dropped.push(Dropped { reason, stage, key: key.into() });
+                }
+                return Ok(None);
+            }
+        };
+        self.account.operations += 1;
+        let (head, cell) = self.find_or_add(hash, key, window, is_late);
+        let mut meta = self.cells.meta(cell);
+        let is_empty = !meta.has_news;
+        if is_empty || is_late && !meta.is_touched {
+            meta.has_news = true;
+            if is_late && !meta.is_touched {
+                meta.is_touched = true;
+                self.touched.push((head, window));
+            }
+            self.cells.set_meta(cell, meta);
+        }
+        Ok(Some(Entered { cell, is_empty }))
+    }
+
+    fn delta(&mut self, entered: &Entered) -> (&AggregateLayout, &mut [u64]) {
+        (&self.rules.aggregates, self.cells.delta_mut(entered.cell))
     }
 }

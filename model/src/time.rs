@@ -67,6 +67,20 @@ impl ProcessingTime {
         self.0
     }
 
+    /// Later by `span`; stays at the ends of the type.
+    #[must_use]
+    pub const fn saturating_add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    /// The first multiple of `period` since the Unix epoch that lies after this instant. A period
+    /// of zero is taken as 1 ms.
+    #[must_use]
+    pub const fn next_multiple(self, period: Span) -> Self {
+        let period = if period.0 < 1 { 1 } else { period.0 };
+        Self(self.0.saturating_add(period - self.0.rem_euclid(period)))
+    }
+
     /// The span from `earlier` to this instant; zero where the clock went back.
     pub const fn since(self, earlier: Self) -> Span {
         let millis = self.0.saturating_sub(earlier.0);

@@ -1,5 +1,6 @@
 //! Window functions: which windows a record falls in, and when one nests in another.
 
+use crate::calendar::Calendar;
 use crate::time::{EventTime, Span, Window};
 use serde::Serialize;
 
@@ -13,8 +14,19 @@ pub enum Phase {
     ByKey,
 }
 
+/// Whether two proto-sessions exactly one gap apart are one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touching {
+    /// They merge: the paper's figure 14, Flink, Kafka. A session is then complete only when the
+    /// watermark is past its end, since a record at the end would still join it.
+    Merge,
+    /// They are two sessions: Beam.
+    Separate,
+}
+
 /// Which windows a record falls in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowFn {
     /// One window for all of time.
     Global,
@@ -27,24 +39,141 @@ pub enum WindowFn {
         /// Whether keys are shifted against each other.
         phase: Phase,
     },
+    /// Windows of one length that start one period apart (also called hopping). A period longer
+    /// than the size leaves records between windows: they fall in none, and are counted.
+    Sliding {
+        /// Length, at least 1 ms.
+        size: Span,
+        /// From one start to the next, at least 1 ms.
+        period: Span,
+        /// Where a start lies, in milliseconds since the Unix epoch; any sign.
+        offset: i64,
+    },
+    /// Bursts of records: a window ends when nothing has come for a gap. Merging.
+    Session {
+        /// The gap, at least 1 ms, where a record does not bring its own.
+        gap: Span,
+        /// Sessions are cut at multiples of this span since the Unix epoch, and merge only inside
+        /// one block: however records come, none is longer.
+        max_duration: Option<Span>,
+        /// Whether sessions exactly one gap apart merge.
+        touching: Touching,
+    },
+    /// Days, weeks, months or years in a time zone, as long as the calendar says.
+    Calendar(Calendar),
 }
 
 impl WindowFn {
-    /// The window of a record at `time`, for a key whose windows are shifted by `shift` ms.
+    /// The one window of a record at `time`, for a key whose windows are shifted by `shift` ms: for
+    /// a session the proto-session of a record with the default gap, for sliding windows the latest
+    /// one that has started.
     pub fn assign(self, time: EventTime, shift: i64) -> Window {
         match self {
             Self::Global => Window::GLOBAL,
             Self::Fixed { size, offset, phase: _ } => {
                 Window::fixed(time, size, offset.saturating_add(shift))
             }
+            Self::Sliding { size, period, offset } => {
+                let start = Window::fixed(time, period, offset).start();
+                Window::new(start, start.saturating_add(size))
+            }
+            Self::Session { gap, .. } => self.proto_session(time, gap),
+            Self::Calendar(calendar) => calendar.assign(time),
         }
+    }
+
+    /// Appends every window that holds `time`, latest first.
+    pub fn assign_all(self, time: EventTime, shift: i64, windows: &mut Vec<Window>) {
+        let latest = self.assign(time, shift);
+        match self {
+            Self::Global | Self::Fixed { .. } | Self::Session { .. } | Self::Calendar(_) => {
+                windows.push(latest);
+            }
+            Self::Sliding { size, period, .. } => {
+                let mut window = latest;
+                while window.contains(time) {
+                    windows.push(window);
+                    let start = window.start().saturating_sub(period);
+                    if start == window.start() {
+                        break;
+                    }
+                    window = Window::new(start, start.saturating_add(size));
+                }
+            }
+        }
+    }
+
+    /// The window before `window`, where windows follow one another; `None` at the beginning of time
+    /// and for windows that do not.
+    pub fn before(self, window: Window, shift: i64) -> Option<Window> {
+        let before = match self {
+            Self::Global | Self::Session { .. } => return None,
+            Self::Fixed { .. } | Self::Calendar(_) => {
+                self.assign(window.start().saturating_sub(Span::from_millis(1)), shift)
+            }
+            Self::Sliding { size, period, .. } => {
+                let start = window.start().saturating_sub(period);
+                Window::new(start, start.saturating_add(size))
+            }
+        };
+        (before.start() < window.start()).then_some(before)
+    }
+
+    /// The session that a record at `time` makes by itself, if its gap is `gap` (of zero or less: 1
+    /// ms). Of other window functions the record's window.
+    pub fn proto_session(self, time: EventTime, gap: Span) -> Window {
+        let Self::Session { max_duration, .. } = self else { return self.assign(time, 0) };
+        let gap = Span::from_millis(gap.as_millis().max(1));
+        let end = time.saturating_add(gap);
+        let block = max_duration.map(|longest| Window::fixed(time, longest, 0).end());
+        Window::new(time, block.map_or(end, |block| end.min(block)))
+    }
+
+    /// Whether a record may make windows merge.
+    pub const fn is_merging(self) -> bool {
+        match self {
+            Self::Session { .. } => true,
+            Self::Global | Self::Fixed { .. } | Self::Sliding { .. } | Self::Calendar(_) => false,
+        }
+    }
+
+    /// Whether a record at the very end of a window still joins it.
+    pub const fn joins_at_end(self) -> bool {
+        match self {
+            Self::Session { touching, .. } => matches!(touching, Touching::Merge),
+            Self::Global | Self::Fixed { .. } | Self::Sliding { .. } | Self::Calendar(_) => false,
+        }
+    }
+
+    /// Whether two windows of a merging function are one.
+    pub fn merges(self, a: Window, b: Window) -> bool {
+        let Self::Session { max_duration, touching, .. } = self else { return a == b };
+        let meets = match touching {
+            Touching::Merge => a.start() <= b.end() && b.start() <= a.end(),
+            Touching::Separate => a.start() < b.end() && b.start() < a.end(),
+        };
+        let block =
+            |window: Window| max_duration.map(|longest| Window::fixed(window.start(), longest, 0));
+        meets && block(a) == block(b)
     }
 
     /// Whether keys have windows of their own.
     pub const fn is_by_key(self) -> bool {
         match self {
-            Self::Global => false,
             Self::Fixed { phase, .. } => matches!(phase, Phase::ByKey),
+            Self::Global | Self::Sliding { .. } | Self::Session { .. } | Self::Calendar(_) => false,
+        }
+    }
+
+    /// How many windows hold one record, at most.
+    pub const fn overlap(self) -> i64 {
+        match self {
+            Self::Sliding { size, period, .. } => {
+                let period = if period.as_millis() < 1 { 1 } else { period.as_millis() };
+                // Rounded up, without overflow.
+                size.as_millis() / period + (size.as_millis() % period != 0) as i64
+            }
+            Self::Global | Self::Fixed { .. } | Self::Session { .. } | Self::Calendar(_) => 1,
         }
     }
 
@@ -53,11 +182,12 @@ impl WindowFn {
         if self == coarse {
             return None;
         }
+        let refusal = || Some(format!("{self} windows do not nest in {coarse} windows"));
         match (self, coarse) {
-            (_, Self::Global) => None,
-            (Self::Global, Self::Fixed { .. }) => {
-                Some(format!("a {self} window does not nest in {coarse}"))
+            (Self::Sliding { .. } | Self::Session { .. }, _) => {
+                Some(format!("{self} windows overlap or merge: a record would be counted for each"))
             }
+            (Self::Global | Self::Fixed { .. } | Self::Calendar(_), Self::Global) => None,
             (
                 Self::Fixed { size, offset, phase },
                 Self::Fixed { size: coarse_size, offset: coarse_offset, phase: coarse_phase },
@@ -71,16 +201,32 @@ impl WindowFn {
                 let apart = i128::from(offset) - i128::from(coarse_offset);
                 let nests =
                     size > 0 && coarse_size % size == 0 && apart.rem_euclid(i128::from(size)) == 0;
-                (!nests).then(|| format!("{self} windows do not nest in {coarse} windows"))
+                if nests { None } else { refusal() }
             }
+            (Self::Fixed { size, offset, phase: Phase::Aligned }, Self::Calendar(calendar))
+                if calendar.is_cut_by(size, offset) =>
+            {
+                None
+            }
+            (Self::Calendar(fine), Self::Calendar(coarse)) if fine.nests_in(coarse) => None,
+            (
+                Self::Global | Self::Fixed { .. } | Self::Calendar(_),
+                Self::Fixed { .. }
+                | Self::Sliding { .. }
+                | Self::Session { .. }
+                | Self::Calendar(_),
+            ) => refusal(),
         }
     }
 
-    /// The kind in a plan: `global` or `fixed`.
+    /// The kind in a plan: `global`, `fixed`, `sliding`, `session` or `calendar`.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Global => "global",
             Self::Fixed { .. } => "fixed",
+            Self::Sliding { .. } => "sliding",
+            Self::Session { .. } => "session",
+            Self::Calendar(_) => "calendar",
         }
     }
 }
@@ -99,6 +245,24 @@ impl std::fmt::Display for WindowFn {
                     Phase::ByKey => f.write_str(" by key"),
                 }
             }
+            Self::Sliding { size, period, offset } => {
+                write!(f, "sliding {} every {}", display_span(*size), display_span(*period))?;
+                if *offset != 0 {
+                    write!(f, " offset {offset} ms")?;
+                }
+                Ok(())
+            }
+            Self::Session { gap, max_duration, touching } => {
+                write!(f, "session gap {}", display_span(*gap))?;
+                if let Some(longest) = max_duration {
+                    write!(f, " cut at {}", display_span(*longest))?;
+                }
+                match touching {
+                    Touching::Merge => Ok(()),
+                    Touching::Separate => f.write_str(" touching separate"),
+                }
+            }
+            Self::Calendar(calendar) => write!(f, "{calendar}"),
         }
     }
 }

@@ -108,6 +108,7 @@ fn row_layout(job: &Job, nodes: &[Node], shard_by: &[Box<str>]) -> Result<RowLay
         read.extend(grouping.key.iter().flat_map(|column| &column.each).map(|name| &**name));
         let aggregates = grouping.aggregates.iter();
         read.extend(aggregates.flat_map(|aggregate| &aggregate.fields).map(|name| &**name));
+        read.extend(grouping.gap_field.as_deref());
         if grouping.window.is_by_key() {
             read.extend(job.phase.as_ref().map(|phase| &*phase.field));
         }
@@ -211,8 +212,9 @@ impl Compiler<'_> {
             aggregates,
             input,
             window: grouping.window,
-            trigger: grouping.trigger,
+            trigger: grouping.trigger.clone(),
             mode: grouping.mode,
+            emission: grouping.emission,
             allowed_lateness: grouping.allowed_lateness,
             sinks: grouping.sinks.clone(),
             top_k: None,
@@ -315,6 +317,7 @@ impl Compiler<'_> {
             spread,
             is_spread: grouping.aggregates.iter().map(|aggregate| aggregate.spread).collect(),
             phase: phase.filter(|_| grouping.window.is_by_key()),
+            gap: grouping.gap_field.as_ref().and_then(|field| self.slot(field)),
         }
     }
 

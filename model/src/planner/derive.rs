@@ -111,6 +111,9 @@ fn cost(parent: &Grouping) -> Cost {
     let length = match parent.window {
         WindowFn::Global => i64::MAX,
         WindowFn::Fixed { size, .. } => size.as_millis(),
+        WindowFn::Calendar(calendar) => calendar.nominal().as_millis(),
+        // Nothing regroups these.
+        WindowFn::Sliding { .. } | WindowFn::Session { .. } => 0,
     };
     (parent.key.len(), Reverse(length))
 }

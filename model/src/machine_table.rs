@@ -1,0 +1,419 @@
+//! The key actors of a stage whose windows merge, overlap, or have triggers of their own.
+//!
+//! The general form of [`crate::table`]: each key has a [`KeyMachine`] of its own, registers one
+//! deadline in event time and one in processing time, and may hold the stage's output watermark
+//! back. Where both forms can run a stage they emit the same panes (a property test says so).
+//!
+//! Invariants WM-1 (the output watermark never falls) and GC-1.
+
+use crate::account::{DropReason, Dropped, StageAccount};
+use crate::aggregate::Overflow;
+use crate::cells::hash_words;
+use crate::intake::{Copy, Entered, Takes};
+use crate::key::is_same_key;
+use crate::key_machine::{Incoming, Instants, KeyMachine, MachineRules, Outlet, Verdict};
+use crate::pane::{PaneBatch, PaneKind};
+use crate::plan::Stage;
+use crate::symbol::Symbols;
+use crate::table::Fired;
+use crate::time::{EventTime, ProcessingTime, Watermark, Window};
+use hashbrown::HashTable;
+use std::collections::BTreeMap;
+
+type ActorId = u32;
+
+/// One key actor: its key, its machine, and what it has registered.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    pub(crate) key: Box<[u64]>,
+    pub(crate) machine: KeyMachine,
+    armed: Option<EventTime>,
+    armed_tick: Option<ProcessingTime>,
+    hold: Option<EventTime>,
+    is_touched: bool,
+}
+
+/// All key actors of one stage in one shard.
+#[derive(Debug)]
+pub(crate) struct MachineTable {
+    pub(crate) rules: MachineRules,
+    actors: Vec<Option<Actor>>,
+    free: Vec<ActorId>,
+    by_key: HashTable<ActorId>,
+    hasher: foldhash::fast::RandomState,
+    /// Actors by the deadline they registered; only the one they are armed for counts.
+    deadlines: BTreeMap<EventTime, Vec<ActorId>>,
+    ticks: BTreeMap<ProcessingTime, Vec<ActorId>>,
+    /// How many actors hold the output watermark at an instant.
+    holds: BTreeMap<EventTime, usize>,
+    /// Actors that got something. Cleared at the end of the round.
+    touched: Vec<ActorId>,
+    /// The window that took the last copy: of which actor, and its number there.
+    entered: (ActorId, usize),
+    pub(crate) watermark: Watermark,
+    pub(crate) output: Watermark,
+    now: ProcessingTime,
+    pub(crate) account: StageAccount,
+    pub(crate) traces_drops: bool,
+}
+
+impl MachineTable {
+    pub(crate) fn new(stage: &Stage, symbols: &Symbols) -> Self {
+        let rules = MachineRules {
+            stage: stage.id,
+            aggregates: stage.aggregates.clone(),
+            window: stage.window,
+            trigger: stage.trigger.bind(&stage.aggregates, symbols),
+            mode: stage.mode,
+            emission: stage.emission,
+            allowed_lateness: stage.allowed_lateness,
+            is_observed: stage.is_observed(),
+            has_children: stage.has_children,
+        };
+        Self {
+            actors: Vec::new(),
+            free: Vec::new(),
+            by_key: HashTable::new(),
+            hasher: foldhash::fast::RandomState::default(),
+            deadlines: BTreeMap::new(),
+            ticks: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            touched: Vec::new(),
+            entered: (0, 0),
+            watermark: Watermark::MIN,
+            output: Watermark::MIN,
+            now: ProcessingTime::from_millis(i64::MIN),
+            account: StageAccount {
+                cut: vec![0; rules.aggregates.accumulators().len()],
+                ..StageAccount::default()
+            },
+            traces_drops: false,
+            rules,
+        }
+    }
+
+    fn instants(&self) -> Instants {
+        Instants { watermark: self.watermark, output: self.output, now: self.now }
+    }
+
+    fn actor(&mut self, hash: u64, key: &[u64]) -> ActorId {
+        let actors = &self.actors;
+        let key_of = |id: &ActorId| actors.get(*id as usize).and_then(Option::as_ref);
+        let is_same = |id: &ActorId| key_of(id).is_some_and(|actor| is_same_key(&actor.key, key));
+        if let Some(id) = self.by_key.find(hash, is_same) {
+            return *id;
+        }
+        let actor = Actor {
+            key: key.into(),
+            machine: KeyMachine::default(),
+            armed: None,
+            armed_tick: None,
+            hold: None,
+            is_touched: false,
+        };
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.actors.push(None);
+            (self.actors.len() - 1) as ActorId
+        });
+        if let Some(place) = self.actors.get_mut(id as usize) {
+            *place = Some(actor);
+        }
+        let (actors, hasher) = (&self.actors, &self.hasher);
+        self.by_key.insert_unique(hash, id, |known| {
+            let actor = actors.get(*known as usize).and_then(Option::as_ref);
+            actor.map_or(0, |actor| hash_words(hasher, &actor.key))
+        });
+        id
+    }
+
+    fn touch(&mut self, id: ActorId) {
+        if let Some(Some(actor)) = self.actors.get_mut(id as usize)
+            && !std::mem::replace(&mut actor.is_touched, true)
+        {
+            self.touched.push(id);
+        }
+    }
+
+    /// Ends a round: actors that got something are asked once.
+    pub(crate) fn end_round(
+        &mut self,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        for id in std::mem::take(&mut self.touched) {
+            self.step(id, fired, symbols, KeyMachine::end_round)?;
+        }
+        self.settle_output();
+        Ok(())
+    }
+
+    /// Delivers a watermark to the actors that are due.
+    pub(crate) fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        if watermark <= self.watermark {
+            return Ok(());
+        }
+        // One instant at a time: windows fire in the order of their ends.
+        while let Some(bucket) = self.deadlines.first_entry() {
+            let deadline = *bucket.key();
+            if deadline > watermark.0 {
+                break;
+            }
+            for id in bucket.remove() {
+                let is_due = self.actors.get(id as usize).and_then(Option::as_ref);
+                if is_due.is_some_and(|actor| actor.armed == Some(deadline)) {
+                    self.watermark = watermark;
+                    self.step(id, fired, symbols, KeyMachine::advance)?;
+                }
+            }
+        }
+        self.watermark = watermark;
+        self.settle_output();
+        Ok(())
+    }
+
+    /// Delivers a tick to the actors that are due.
+    pub(crate) fn tick(
+        &mut self,
+        now: ProcessingTime,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        self.now = self.now.max(now);
+        while let Some(bucket) = self.ticks.first_entry() {
+            let due = *bucket.key();
+            if due > self.now {
+                break;
+            }
+            for id in bucket.remove() {
+                let actor = self.actors.get(id as usize).and_then(Option::as_ref);
+                if actor.is_some_and(|actor| actor.armed_tick == Some(due)) {
+                    self.step(id, fired, symbols, KeyMachine::advance)?;
+                }
+            }
+        }
+        self.settle_output();
+        Ok(())
+    }
+
+    /// Gives a signal to every actor that waits for it.
+    pub(crate) fn signal(
+        &mut self,
+        name: &str,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let mut awaiting = Vec::new();
+        for (id, actor) in self.actors.iter_mut().enumerate() {
+            if let Some(actor) = actor
+                && actor.machine.signal(&self.rules, name)
+            {
+                awaiting.push(id as ActorId);
+            }
+        }
+        for id in &awaiting {
+            self.touch(*id);
+        }
+        self.end_round(fired, symbols)
+    }
+
+    /// One step of one actor, and what it then registers.
+    fn step(
+        &mut self,
+        id: ActorId,
+        fired: &mut Fired,
+        symbols: &Symbols,
+        step: impl FnOnce(
+            &mut KeyMachine,
+            &MachineRules,
+            Instants,
+            &mut Outlet<'_>,
+        ) -> Result<(), Overflow>,
+    ) -> Result<(), Overflow> {
+        let at = self.instants();
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Ok(()) };
+        actor.is_touched = false;
+        let panes = fired.panes.get_or_insert_with(|| PaneBatch::new(self.rules.stage));
+        let before = panes.panes.len();
+        let mut outlet = Outlet { key: &actor.key, deltas: &mut fired.deltas, panes, symbols };
+        step(&mut actor.machine, &self.rules, at, &mut outlet)?;
+        for meta in panes.panes.iter().skip(before) {
+            match meta.kind {
+                PaneKind::Insert => self.account.panes += 1,
+                PaneKind::Retract => self.account.retracts += 1,
+            }
+        }
+        self.register(id);
+        Ok(())
+    }
+
+    /// Registers an actor's deadlines and hold anew; retires it if it has no window left.
+    fn register(&mut self, id: ActorId) {
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        let hold = actor.machine.hold();
+        if hold != actor.hold {
+            if let Some(old) = actor.hold
+                && let Some(count) = self.holds.get_mut(&old)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.holds.remove(&old);
+                }
+            }
+            if let Some(new) = hold {
+                *self.holds.entry(new).or_default() += 1;
+            }
+            actor.hold = hold;
+        }
+        if actor.machine.windows.is_empty() {
+            let hash = hash_words(&self.hasher, &actor.key);
+            if let Ok(entry) = self.by_key.find_entry(hash, |known| *known == id) {
+                entry.remove();
+            }
+            if let Some(place) = self.actors.get_mut(id as usize) {
+                *place = None;
+            }
+            self.free.push(id);
+            return;
+        }
+        let deadline = actor.machine.next_deadline(&self.rules, self.watermark);
+        if deadline != actor.armed {
+            actor.armed = deadline;
+            if let Some(deadline) = deadline {
+                self.deadlines.entry(deadline).or_default().push(id);
+            }
+        }
+        let tick = actor.machine.next_tick(&self.rules);
+        if tick != actor.armed_tick {
+            actor.armed_tick = tick;
+            if let Some(tick) = tick {
+                self.ticks.entry(tick).or_default().push(id);
+            }
+        }
+    }
+
+    /// The output watermark follows the input as far as holds let it, and never falls (WM-1).
+    fn settle_output(&mut self) {
+        let held = self.holds.keys().next().map_or(self.watermark, |hold| Watermark(*hold));
+        self.output = self.output.max(self.watermark.min(held));
+    }
+
+    /// Whether no window, deadline or hold is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty() && self.deadlines.is_empty() && self.holds.is_empty()
+    }
+
+    /// Number of keys, and of bytes they take, roughly.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let bytes = |actor: &Actor| {
+            let windows = actor.machine.windows.iter();
+            let words = windows.map(|open| open.delta.len() + open.total.len());
+            actor.key.len() * 8
+                + size_of::<Option<Actor>>()
+                + words.map(|words| words * 8).sum::<usize>()
+                + actor.machine.windows.capacity() * size_of::<crate::key_machine::OpenWindow>()
+        };
+        let actors = self.actors.iter().flatten();
+        (self.by_key.len(), actors.map(bytes).sum::<usize>() + self.by_key.allocation_size())
+    }
+
+    /// All actors.
+    pub(crate) fn actors(&self) -> impl Iterator<Item = &Actor> {
+        self.actors.iter().flatten()
+    }
+
+    /// Every open window with its key.
+    pub(crate) fn open_windows(&self) -> impl Iterator<Item = (&[u64], Window)> {
+        let windows = |actor: &'_ Actor| {
+            actor.machine.windows.iter().map(|open| open.window).collect::<Vec<_>>()
+        };
+        self.actors()
+            .flat_map(move |actor| windows(actor).into_iter().map(|window| (&*actor.key, window)))
+    }
+
+    /// Puts back an actor as it was; the watermarks must be set first.
+    pub(crate) fn restore(&mut self, key: &[u64], machine: KeyMachine) {
+        let hash = hash_words(&self.hasher, key);
+        let id = self.actor(hash, key);
+        if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+            actor.machine = machine;
+        }
+        self.register(id);
+    }
+
+    /// The last tick.
+    pub(crate) const fn now(&self) -> ProcessingTime {
+        self.now
+    }
+
+    /// Sets the last tick, before anything else happens.
+    pub(crate) const fn start_at(&mut self, now: ProcessingTime) {
+        self.now = now;
+    }
+}
+
+impl Takes for MachineTable {
+    fn hash(&self, key: &[u64]) -> u64 {
+        hash_words(&self.hasher, key)
+    }
+
+    fn aggregates(&self) -> &crate::aggregate::AggregateLayout {
+        &self.rules.aggregates
+    }
+
+    fn account(&mut self) -> &mut StageAccount {
+        &mut self.account
+    }
+
+    fn enter(
+        &mut self,
+        copy: Copy<'_>,
+        symbols: &Symbols,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<Option<Entered>, Overflow> {
+        self.account.assigned += 1;
+        let at = self.instants();
+        let id = self.actor(copy.hash, copy.key);
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Ok(None) };
+        let incoming = Incoming { window: copy.window, time: copy.time, bytes: copy.bytes };
+        let verdict = actor.machine.enter(incoming, &self.rules, at, symbols)?;
+        let reason = match verdict {
+            Verdict::Into { number, is_late } => {
+                let count =
+                    if is_late { &mut self.account.late } else { &mut self.account.on_time };
+                *count += 1;
+                self.account.operations += 1;
+                self.entered = (id, number);
+                self.touch(id);
+                // The delta may hold what came before the merge: never taken as empty.
+                return Ok(Some(Entered { cell: 0, is_empty: false }));
+            }
+            Verdict::Expired => {
+                self.account.expired += 1;
+                DropReason::Expired
+            }
+            Verdict::Closed => {
+                self.account.closed += 1;
+                DropReason::Closed
+            }
+        };
+        if self.traces_drops {
+            dropped.push(Dropped { reason, stage: self.rules.stage, key: copy.key.into() });
+        }
+        if actor.machine.windows.is_empty() {
+            self.register(id);
+        }
+        Ok(None)
+    }
+
+    fn delta(&mut self, _: &Entered) -> (&crate::aggregate::AggregateLayout, &mut [u64]) {
+        let (id, number) = self.entered;
+        let actor = self.actors.get_mut(id as usize).and_then(Option::as_mut);
+        let open = actor.and_then(|actor| actor.machine.windows.get_mut(number));
+        (&self.rules.aggregates, open.map_or(&mut [], |open| open.delta.as_mut_slice()))
+    }
+}

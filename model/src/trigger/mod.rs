@@ -1,0 +1,202 @@
+//! Triggers: when a window emits. A specification (an enum, validated) and a state machine.
+//!
+//! The machine is asked at the end of every round in which its window was touched, and when one of
+//! its deadlines is due: is it ready? If it is, the window fires once and the machine moves on.
+//! Firing, finishing and merging follow Beam's trigger state machines; names are the paper's.
+//! Readiness is monotone: more records never take a trigger from ready to not ready.
+//!
+//! Facts in, decision out: the watermark, the time and the window's aggregates are arguments.
+
+mod condition;
+mod state;
+
+pub use condition::Condition;
+pub(crate) use state::Arrival;
+pub use state::{Facts, TriggerState};
+
+use crate::aggregate::AggregateLayout;
+use crate::symbol::Symbols;
+use crate::time::Span;
+use std::fmt;
+use std::sync::Arc;
+
+/// When a stage emits the pane of a window.
+#[derive(Debug, Clone)]
+pub enum Trigger {
+    /// When the watermark passes the end of the window. Before that `early` fires, after it `late`;
+    /// both repeat by themselves. Without `late` it finishes at the end of the window.
+    AfterWatermark {
+        /// Fires before the end.
+        early: Option<Box<Trigger>>,
+        /// Fires after the end.
+        late: Option<Box<Trigger>>,
+    },
+    /// When at least so many records have come (at least 1).
+    AfterCount(u64),
+    /// When at least so many bytes of records have come (at least 1).
+    AfterBytes(u64),
+    /// When so much processing time has passed since the first record.
+    AfterProcessingTime(Span),
+    /// At the next multiple of the period on the clock, once a record has come.
+    Every(Span),
+    /// When an expression over the window's aggregates is true.
+    When(Arc<Condition>),
+    /// When the signal of that name is given from outside.
+    OnSignal(Box<str>),
+    /// Never; what has come is emitted when the window expires.
+    Never,
+    /// When all are ready.
+    All(Vec<Trigger>),
+    /// When one is ready.
+    Any(Vec<Trigger>),
+    /// One after the other: each until it finishes.
+    Sequence(Vec<Trigger>),
+    /// Again and again.
+    Repeat(Box<Trigger>),
+    /// The first again and again, until the second has fired.
+    RepeatUntil(Box<Trigger>, Box<Trigger>),
+    /// The first, until it finishes or the second fires, which ends it.
+    OrFinally(Box<Trigger>, Box<Trigger>),
+    /// One that the user wrote.
+    Custom(Arc<dyn CustomTrigger>),
+}
+
+/// A trigger that the user writes: a monotone predicate over what a window has seen.
+///
+/// It is called once per round for each touched window and must be a pure function of its
+/// arguments: the same facts must give the same answer, and more records or a higher watermark
+/// must not take it from ready to not ready, else results depend on batching. It finishes when it
+/// has fired; wrap it in [`Trigger::Repeat`] to fire again (counts then start anew).
+pub trait CustomTrigger: fmt::Debug + Send + Sync {
+    /// The name in plans and logs.
+    fn name(&self) -> &str;
+
+    /// Whether a window with `count` records since this trigger last fired is ready.
+    fn is_ready(&self, facts: &Facts<'_>, count: u64) -> bool;
+}
+
+impl Trigger {
+    /// The default: on time, and then for every batch of late records.
+    pub fn default_trigger() -> Self {
+        Self::Repeat(Box::new(Self::AfterWatermark { early: None, late: None }))
+    }
+
+    /// Whether this is the default, which needs no state per window.
+    pub fn is_default(&self) -> bool {
+        match self {
+            Self::Repeat(inner) => {
+                matches!(&**inner, Self::AfterWatermark { early: None, late: None })
+            }
+            Self::AfterWatermark { .. }
+            | Self::AfterCount(_)
+            | Self::AfterBytes(_)
+            | Self::AfterProcessingTime(_)
+            | Self::Every(_)
+            | Self::When(_)
+            | Self::OnSignal(_)
+            | Self::Never
+            | Self::All(_)
+            | Self::Any(_)
+            | Self::Sequence(_)
+            | Self::RepeatUntil(..)
+            | Self::OrFinally(..)
+            | Self::Custom(_) => false,
+        }
+    }
+
+    /// The trigger with its conditions made ready for windows of `aggregates`. A condition that
+    /// does not fit them, which a validated plan does not have, never holds.
+    pub(crate) fn bind(&self, aggregates: &AggregateLayout, symbols: &Symbols) -> Self {
+        let one = |inner: &Self| Box::new(inner.bind(aggregates, symbols));
+        let all =
+            |inner: &[Self]| inner.iter().map(|inner| inner.bind(aggregates, symbols)).collect();
+        match self {
+            Self::AfterWatermark { early, late } => Self::AfterWatermark {
+                early: early.as_deref().map(one),
+                late: late.as_deref().map(one),
+            },
+            Self::When(condition) => match condition.bind(aggregates, symbols) {
+                Ok(bound) => Self::When(Arc::new(bound)),
+                Err(_) => self.clone(),
+            },
+            Self::All(inner) => Self::All(all(inner)),
+            Self::Any(inner) => Self::Any(all(inner)),
+            Self::Sequence(inner) => Self::Sequence(all(inner)),
+            Self::Repeat(inner) => Self::Repeat(one(inner)),
+            Self::RepeatUntil(first, second) => Self::RepeatUntil(one(first), one(second)),
+            Self::OrFinally(first, second) => Self::OrFinally(one(first), one(second)),
+            Self::AfterCount(_)
+            | Self::AfterBytes(_)
+            | Self::AfterProcessingTime(_)
+            | Self::Every(_)
+            | Self::OnSignal(_)
+            | Self::Never
+            | Self::Custom(_) => self.clone(),
+        }
+    }
+
+    /// The triggers directly inside, in order.
+    pub fn children(&self) -> Vec<&Trigger> {
+        match self {
+            Self::AfterWatermark { early, late } => {
+                early.iter().chain(late).map(|inner| &**inner).collect()
+            }
+            Self::All(inner) | Self::Any(inner) | Self::Sequence(inner) => inner.iter().collect(),
+            Self::Repeat(inner) => vec![inner],
+            Self::RepeatUntil(first, second) | Self::OrFinally(first, second) => {
+                vec![first, second]
+            }
+            Self::AfterCount(_)
+            | Self::AfterBytes(_)
+            | Self::AfterProcessingTime(_)
+            | Self::Every(_)
+            | Self::When(_)
+            | Self::OnSignal(_)
+            | Self::Never
+            | Self::Custom(_) => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let span = |span: &Span| crate::window::display_span(*span);
+        match self {
+            Self::AfterWatermark { early: None, late: None } => f.write_str("after_watermark"),
+            Self::AfterWatermark { early, late } => {
+                f.write_str("after_watermark(")?;
+                if let Some(early) = early {
+                    write!(f, "early = {early}")?;
+                }
+                if let Some(late) = late {
+                    let comma = if early.is_some() { ", " } else { "" };
+                    write!(f, "{comma}late = {late}")?;
+                }
+                f.write_str(")")
+            }
+            Self::AfterCount(count) => write!(f, "count({count})"),
+            Self::AfterBytes(bytes) => write!(f, "bytes({bytes})"),
+            Self::AfterProcessingTime(delay) => write!(f, "processing_time({})", span(delay)),
+            Self::Every(period) => write!(f, "every({})", span(period)),
+            Self::When(condition) => write!(f, "when({condition})"),
+            Self::OnSignal(name) => write!(f, "on_signal({name})"),
+            Self::Never => f.write_str("never"),
+            Self::All(inner) => list(f, "all", inner),
+            Self::Any(inner) => list(f, "any", inner),
+            Self::Sequence(inner) => list(f, "sequence", inner),
+            Self::Repeat(inner) => write!(f, "repeat({inner})"),
+            Self::RepeatUntil(first, second) => write!(f, "repeat_until({first}, {second})"),
+            Self::OrFinally(first, second) => write!(f, "or_finally({first}, {second})"),
+            Self::Custom(custom) => f.write_str(custom.name()),
+        }
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, name: &str, inner: &[Trigger]) -> fmt::Result {
+    write!(f, "{name}(")?;
+    for (index, trigger) in inner.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        write!(f, "{comma}{trigger}")?;
+    }
+    f.write_str(")")
+}
