@@ -288,15 +288,22 @@ impl KeyMachine {
         Ok(number)
     }
 
-    /// Ends a round: windows that got something fire if their triggers are ready.
+    /// Ends what a round brought: windows that got something fire if their triggers are ready, but
+    /// for those that the watermark of the same round completes: they are asked with it, so that a
+    /// window fires at most once a round.
     pub(crate) fn end_round(
         &mut self,
+        upcoming: Option<Watermark>,
         rules: &MachineRules,
         at: Instants,
         outlet: &mut Outlet<'_>,
     ) -> Result<(), Overflow> {
         for open in &mut self.windows {
-            if std::mem::take(&mut open.is_touched) {
+            let is_due = upcoming.is_some_and(|upcoming| {
+                at.watermark.0 < rules.complete_at(open.window)
+                    && upcoming.0 >= rules.complete_at(open.window)
+            });
+            if std::mem::take(&mut open.is_touched) && !is_due {
                 open.settle(rules, at, false, outlet)?;
             }
         }

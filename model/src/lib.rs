@@ -37,4 +37,6 @@ pub mod watermark;
 pub mod window;
 
 #[cfg(test)]
+mod machine_tests;
+#[cfg(test)]
 mod shard_tests;

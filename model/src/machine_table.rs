@@ -134,14 +134,18 @@ impl MachineTable {
         }
     }
 
-    /// Ends a round: actors that got something are asked once.
+    /// Ends what a round brought: actors that got something are asked once. Windows that `upcoming`,
+    /// the watermark of the same round, completes are asked when it is delivered.
     pub(crate) fn end_round(
         &mut self,
+        upcoming: Option<Watermark>,
         fired: &mut Fired,
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
         for id in std::mem::take(&mut self.touched) {
-            self.step(id, fired, symbols, KeyMachine::end_round)?;
+            self.step(id, fired, symbols, |machine, rules, at, outlet| {
+                machine.end_round(upcoming, rules, at, outlet)
+            })?;
         }
         self.settle_output();
         Ok(())
@@ -218,7 +222,7 @@ impl MachineTable {
         for id in &awaiting {
             self.touch(*id);
         }
-        self.end_round(fired, symbols)
+        self.end_round(None, fired, symbols)
     }
 
     /// One step of one actor, and what it then registers.

@@ -363,7 +363,7 @@ impl Shard {
             Machine::Machines(table, shape) => {
                 let before = table.output;
                 feed.give(&mut **table, shape, &mut own.dropped)?;
-                table.end_round(own, symbols)?;
+                table.end_round(watermark, own, symbols)?;
                 watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
                 match start {
                     Start::Tick(now) => table.tick(*now, own, symbols)?,
@@ -382,7 +382,7 @@ impl Shard {
                 if let Some(deltas) = brought {
                     table.take_exchanged(deltas, symbols, &mut own.dropped)?;
                 }
-                table.end_round(own, symbols)?;
+                table.end_round(watermark, own, symbols)?;
                 watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
                 Ok(watermark)
             }

@@ -2,22 +2,25 @@
 
 use crate::aggregate::Function;
 use crate::pane::{AccumulationMode, PaneKind, Timing};
-use crate::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan, TopKSpec, Trigger};
+use crate::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan, TopKSpec};
 use crate::planner::plan;
 use crate::row::{Field, Position, RowBatch};
 use crate::shard::{Output, Shard};
 use crate::symbol::Symbols;
-use crate::time::{EventTime, Span, Watermark};
+use crate::time::{EventTime, ProcessingTime, Span, Watermark};
+use crate::trigger::Trigger;
 use crate::value::{Datum, Type};
 use crate::window::{Phase, WindowFn};
 use std::sync::Arc;
 
-fn grouping(name: &str, key: &[&str], mode: AccumulationMode) -> Grouping {
+pub(crate) fn grouping(name: &str, key: &[&str], mode: AccumulationMode) -> Grouping {
     Grouping {
         name: name.into(),
         key: key.iter().map(|name| KeyColumn::plain(name)).collect(),
         window: WindowFn::Fixed { size: Span::from_millis(10), offset: 0, phase: Phase::Aligned },
-        trigger: Trigger::RepeatAfterWatermark,
+        trigger: Trigger::default_trigger(),
+        emission: crate::pane::Emission::default(),
+        gap_field: None,
         mode,
         allowed_lateness: Span::from_millis(100),
         aggregates: vec![AggregateSpec {
@@ -31,7 +34,7 @@ fn grouping(name: &str, key: &[&str], mode: AccumulationMode) -> Grouping {
     }
 }
 
-fn job(groupings: Vec<Grouping>) -> Job {
+pub(crate) fn job(groupings: Vec<Grouping>) -> Job {
     Job {
         name: "test".into(),
         fields: ["a", "b", "c"]
@@ -49,20 +52,20 @@ fn job(groupings: Vec<Grouping>) -> Job {
     }
 }
 
-struct Run {
-    plan: Arc<Plan>,
-    shard: Shard,
+pub(crate) struct Run {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) shard: Shard,
 }
 
 impl Run {
-    fn new(groupings: Vec<Grouping>) -> Self {
+    pub(crate) fn new(groupings: Vec<Grouping>) -> Self {
         let plan = Arc::new(plan(&job(groupings)).unwrap());
         let shard = Shard::new(plan.clone(), Arc::new(Symbols::default()), 0, 1);
         Self { plan, shard }
     }
 
     /// Panes as text: stage, key, window start, index, timing, sign, value.
-    fn read(&self, out: &Output) -> Vec<String> {
+    pub(crate) fn read(&self, out: &Output) -> Vec<String> {
         let mut lines = Vec::new();
         for batch in &out.panes {
             let stage = &self.plan.stages[batch.stage.index()];
@@ -94,13 +97,13 @@ impl Run {
     }
 
     /// Drops everything but the bytes of an image, and goes on from there.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let bytes = self.shard.encode().unwrap();
         let symbols = Arc::new(Symbols::default());
         self.shard = Shard::decode(self.plan.clone(), symbols, (0, 1), &bytes).unwrap();
     }
 
-    fn records(&mut self, records: &[(i64, [u32; 3], i64)]) -> Vec<String> {
+    pub(crate) fn records(&mut self, records: &[(i64, [u32; 3], i64)]) -> Vec<String> {
         let mut batch = RowBatch::new(self.plan.row.clone());
         for (time, key, value) in records {
             let mut row = batch.push(EventTime::from_millis(*time), Position::default());
@@ -116,7 +119,13 @@ impl Run {
         self.read(&out)
     }
 
-    fn watermark(&mut self, millis: i64) -> Vec<String> {
+    pub(crate) fn tick(&mut self, millis: i64) -> Vec<String> {
+        let mut out = Output::default();
+        self.shard.tick(ProcessingTime::from_millis(millis), &mut out).unwrap();
+        self.read(&out)
+    }
+
+    pub(crate) fn watermark(&mut self, millis: i64) -> Vec<String> {
         let mut out = Output::default();
         let watermark = Watermark(EventTime::from_millis(millis));
         self.shard.watermark(watermark, &mut out).unwrap();

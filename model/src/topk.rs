@@ -84,6 +84,8 @@ pub(crate) struct TopKTable {
     pub(crate) account: StageAccount,
     pub(crate) traces_drops: bool,
     window: WindowFn,
+    /// Whether the stage below fires before windows are complete.
+    fires_early: bool,
     /// Room for a parent key.
     parent_key: Vec<u64>,
 }
@@ -108,6 +110,7 @@ impl TopKTable {
             },
             traces_drops: false,
             window: stage.window,
+            fires_early: !stage.trigger.is_default(),
             parent_key: vec![0; spec.parent.words()],
             rules,
         }
@@ -185,7 +188,7 @@ impl TopKTable {
         let number = self.group(&parent, window);
         self.parent_key = parent;
         self.add(number, key, source, symbols)?;
-        if is_late
+        if (is_late || self.fires_early)
             && let Some(group) = self.groups.get_mut(number as usize)
             && !group.is_touched
         {
@@ -274,14 +277,27 @@ impl TopKTable {
         Ok(())
     }
 
-    /// Ends a round that brought deltas: groups with late news fire once.
+    /// Ends a round that brought deltas: groups with late news fire once. Where the stage below
+    /// fires early, so do groups with early news, unless `upcoming`, the watermark of the same
+    /// round, completes their window: they then fire with it.
     pub(crate) fn end_round(
         &mut self,
+        upcoming: Option<Watermark>,
         fired: &mut Fired,
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
         for number in std::mem::take(&mut self.touched) {
-            self.fire(number, (Timing::Late, false), fired, symbols)?;
+            let window = self.groups.get(number as usize).and_then(|group| group.window);
+            let Some(window) = window else { continue };
+            let is_early = self.watermark.0 < window.end();
+            if is_early && upcoming.is_some_and(|upcoming| upcoming.0 >= window.end()) {
+                if let Some(group) = self.groups.get_mut(number as usize) {
+                    group.is_touched = false;
+                }
+                continue;
+            }
+            let timing = if is_early { Timing::Early } else { Timing::Late };
+            self.fire(number, (timing, false), fired, symbols)?;
         }
         Ok(())
     }

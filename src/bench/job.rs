@@ -6,9 +6,10 @@
 use nilometer_model::aggregate::Function;
 use nilometer_model::flow::FLOW_FIELDS;
 use nilometer_model::pane::AccumulationMode;
-use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Spread, TopKSpec, Trigger};
+use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Spread, TopKSpec};
 use nilometer_model::row::Field;
 use nilometer_model::time::Span;
+use nilometer_model::trigger::Trigger;
 use nilometer_model::window::{Phase, WindowFn};
 
 /// Length of a window.
@@ -90,7 +91,9 @@ impl Shape {
             name: self.name.into(),
             key: parent.map(KeyColumn::plain).chain(entity).collect(),
             window: WindowFn::Fixed { size: WINDOW, offset: 0, phase: Phase::Aligned },
-            trigger: Trigger::RepeatAfterWatermark,
+            trigger: Trigger::default_trigger(),
+            emission: nilometer_model::pane::Emission::default(),
+            gap_field: None,
             mode: AccumulationMode::Discarding,
             allowed_lateness: Span::ZERO,
             aggregates: aggregates(self.entity == Entity::Host),

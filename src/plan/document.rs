@@ -3,7 +3,7 @@
 
 use crate::config::{Pipeline, Setting};
 use nilometer_model::plan::{Plan, Rejected, Stage, StageInput, StageKind};
-use nilometer_model::window::{Phase, WindowFn};
+use nilometer_model::window::{Phase, Touching, WindowFn};
 use serde::Serialize;
 
 /// Version of the schema.
@@ -59,14 +59,29 @@ pub struct StageDocument {
 /// Windows of a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WindowDocument {
-    /// `global` or `fixed`.
+    /// `global`, `fixed`, `sliding`, `session` or `calendar`.
     pub kind: &'static str,
-    /// Length; none where windows are unbounded.
+    /// Length; none where windows are unbounded, or as long as records or the calendar say.
     pub size_ms: Option<i64>,
     /// Where a window begins, since the Unix epoch.
     pub offset_ms: i64,
     /// Whether windows of different keys are shifted against each other.
     pub phase: Phase,
+    /// From one start of sliding windows to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_ms: Option<i64>,
+    /// Gap that ends a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap_ms: Option<i64>,
+    /// What the sessions of a stage are cut at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_duration_ms: Option<i64>,
+    /// Whether sessions exactly one gap apart are one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub touching: Option<Touching>,
+    /// Unit and time zone of calendar windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<String>,
 }
 
 /// An aggregate of a stage.
@@ -141,12 +156,35 @@ impl StageDocument {
 
 impl WindowDocument {
     fn new(window: WindowFn) -> Self {
-        let kind = window.kind();
+        let plain = Self {
+            kind: window.kind(),
+            size_ms: None,
+            offset_ms: 0,
+            phase: Phase::Aligned,
+            period_ms: None,
+            gap_ms: None,
+            max_duration_ms: None,
+            touching: None,
+            calendar: None,
+        };
         match window {
-            WindowFn::Global => Self { kind, size_ms: None, offset_ms: 0, phase: Phase::Aligned },
+            WindowFn::Global => plain,
             WindowFn::Fixed { size, offset, phase } => {
-                Self { kind, size_ms: Some(size.as_millis()), offset_ms: offset, phase }
+                Self { size_ms: Some(size.as_millis()), offset_ms: offset, phase, ..plain }
             }
+            WindowFn::Sliding { size, period, offset } => Self {
+                size_ms: Some(size.as_millis()),
+                offset_ms: offset,
+                period_ms: Some(period.as_millis()),
+                ..plain
+            },
+            WindowFn::Session { gap, max_duration, touching } => Self {
+                gap_ms: Some(gap.as_millis()),
+                max_duration_ms: max_duration.map(|longest| longest.as_millis()),
+                touching: Some(touching),
+                ..plain
+            },
+            WindowFn::Calendar(calendar) => Self { calendar: Some(calendar.to_string()), ..plain },
         }
     }
 }

@@ -51,10 +51,20 @@ fn headline(stage: &StageDocument) -> String {
         StageKind::Rollup => "rollup",
         StageKind::TopK => "top-K",
     };
-    let window = match stage.window.size_ms {
+    let span = |millis| display_span(Span::from_millis(millis));
+    let mut window = match stage.window.size_ms {
         None => stage.window.kind.to_owned(),
-        Some(size) => format!("{} {}", stage.window.kind, display_span(Span::from_millis(size))),
+        Some(size) => format!("{} {}", stage.window.kind, span(size)),
     };
+    if let Some(period) = stage.window.period_ms {
+        window.push_str(&format!(" every {}", span(period)));
+    }
+    if let Some(gap) = stage.window.gap_ms {
+        window.push_str(&format!(" gap {}", span(gap)));
+    }
+    if let Some(calendar) = &stage.window.calendar {
+        window.push_str(&format!(" {calendar}"));
+    }
     let phase = match stage.window.phase {
         Phase::Aligned => "",
         Phase::ByKey => ", shifted by key",

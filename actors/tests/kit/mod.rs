@@ -14,11 +14,12 @@ use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::Source;
 use nilometer_model::aggregate::Function;
 use nilometer_model::pane::{AccumulationMode, PaneBatch, PaneKind};
-use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan, Trigger};
+use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan};
 use nilometer_model::planner::plan;
 use nilometer_model::row::{Field, Position, RowBatch};
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::{EventTime, Span};
+use nilometer_model::trigger::Trigger;
 use nilometer_model::value::{Datum, Type};
 use nilometer_model::watermark::{WatermarkSettings, WatermarkSpec};
 use nilometer_model::window::{Phase, WindowFn};
@@ -45,7 +46,9 @@ fn grouping(name: &str, key: &[&str]) -> Grouping {
             offset: 0,
             phase: Phase::Aligned,
         },
-        trigger: Trigger::RepeatAfterWatermark,
+        trigger: Trigger::default_trigger(),
+        emission: nilometer_model::pane::Emission::default(),
+        gap_field: None,
         mode: AccumulationMode::Accumulating,
         allowed_lateness: Span::from_millis(1_000_000),
         aggregates: vec![AggregateSpec {

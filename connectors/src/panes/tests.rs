@@ -3,10 +3,11 @@
 use super::*;
 use nilometer_model::aggregate::Function;
 use nilometer_model::pane::{AccumulationMode, PaneKind, Timing};
-use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Trigger};
+use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn};
 use nilometer_model::planner::plan;
 use nilometer_model::row::Field;
 use nilometer_model::time::{EventTime, Span, Window};
+use nilometer_model::trigger::Trigger;
 use nilometer_model::value::{Type, Value};
 use nilometer_model::window::{Phase, WindowFn};
 use std::path::Path;
@@ -30,7 +31,9 @@ pub(super) fn grouping(
             offset: 0,
             phase: Phase::Aligned,
         },
-        trigger: Trigger::RepeatAfterWatermark,
+        trigger: Trigger::default_trigger(),
+        emission: nilometer_model::pane::Emission::default(),
+        gap_field: None,
         mode: AccumulationMode::Retracting,
         allowed_lateness: Span::ZERO,
         aggregates: aggregates.iter().map(aggregate).collect(),

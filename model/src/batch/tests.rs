@@ -3,9 +3,10 @@
 use super::*;
 use crate::aggregate::Function;
 use crate::pane::AccumulationMode;
-use crate::plan::{AggregateSpec, Grouping, KeyColumn, Spread, TopKSpec, Trigger};
+use crate::plan::{AggregateSpec, Grouping, KeyColumn, Spread, TopKSpec};
 use crate::row::Field;
 use crate::time::Span;
+use crate::trigger::Trigger;
 use crate::value::Type;
 use crate::window::{Phase, WindowFn};
 
@@ -19,7 +20,9 @@ fn grouping(name: &str, key: &[&str], aggregates: Vec<AggregateSpec>) -> Groupin
         name: name.into(),
         key: key.iter().map(|name| KeyColumn::plain(name)).collect(),
         window: WindowFn::Fixed { size: Span::from_millis(10), offset: 0, phase: Phase::Aligned },
-        trigger: Trigger::RepeatAfterWatermark,
+        trigger: Trigger::default_trigger(),
+        emission: crate::pane::Emission::default(),
+        gap_field: None,
         mode: AccumulationMode::Accumulating,
         allowed_lateness: Span::from_millis(5),
         aggregates,

@@ -11,6 +11,7 @@ use crate::plan::{
     Stage, StageInput, StageKind, TopK, TopKSpec,
 };
 use crate::row::{Field, RowLayout, Slot};
+use crate::trigger::Trigger;
 use crate::value::Type;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -212,7 +213,11 @@ impl Compiler<'_> {
             aggregates,
             input,
             window: grouping.window,
-            trigger: grouping.trigger.clone(),
+            trigger: match node.parent {
+                // It goes with the stage below, whose trigger is the same.
+                Some(_) if !grouping.trigger.is_default() => Trigger::continuation(),
+                Some(_) | None => grouping.trigger.clone(),
+            },
             mode: grouping.mode,
             emission: grouping.emission,
             allowed_lateness: grouping.allowed_lateness,

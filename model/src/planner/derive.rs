@@ -194,6 +194,16 @@ fn why_not(job: &Job, child: &Grouping, parent: &Grouping) -> Option<String> {
             return Some(format!("it has no aggregate to make `{}` of", aggregate.name));
         }
     }
+    if parent.window.is_merging() {
+        return Some("its windows merge, each key's by themselves".to_owned());
+    }
+    if child.window.is_merging() {
+        return Some("its panes do not tell the times that sessions are made of".to_owned());
+    }
+    let has_same_trigger = child.trigger.to_string() == parent.trigger.to_string();
+    if !child.trigger.is_default() && !has_same_trigger {
+        return Some(format!("it fires when {} says, not {}", parent.trigger, child.trigger));
+    }
     if let Some(reason) = parent.window.why_not_nested_in(child.window) {
         return Some(reason);
     }

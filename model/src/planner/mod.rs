@@ -12,6 +12,7 @@ mod compile;
 mod derive;
 
 use crate::plan::{Grouping, Job, Plan};
+use crate::time::Span;
 use crate::window::WindowFn;
 
 /// A mistake in what was asked for.
@@ -103,6 +104,26 @@ pub enum PlanError {
         /// The aggregate.
         aggregate: Box<str>,
     },
+    /// A list of the largest entries of windows that merge.
+    #[error(
+        "grouping `{grouping}`: top_k does not go with session windows: each key's merge by themselves, so that no two share one"
+    )]
+    TopKOfSessions {
+        /// The grouping.
+        grouping: Box<str>,
+    },
+    /// A window would hold more copies of a record than the plan allows.
+    #[error(
+        "grouping `{grouping}`: {overlap} windows of it overlap, more than max_overlap ({max}): make the period longer or the windows shorter"
+    )]
+    TooManyCopies {
+        /// The grouping.
+        grouping: Box<str>,
+        /// Windows that hold one record.
+        overlap: i64,
+        /// The most that are allowed.
+        max: i64,
+    },
     /// Records that cover an interval need whole-number bounds.
     #[error("`{field}` must be a whole-number field: it bounds the interval that a record covers")]
     NotAnInstant {
@@ -166,11 +187,7 @@ fn check(job: &Job) -> Vec<PlanError> {
         check_columns(job, grouping, &mut errors);
         check_aggregates(job, grouping, &mut errors);
         check_top_k(job, grouping, &mut errors);
-        if let WindowFn::Fixed { size, .. } = grouping.window
-            && size.as_millis() < 1
-        {
-            errors.push(PlanError::TooSmall { grouping: grouping.name.clone(), what: "window" });
-        }
+        check_window(job, grouping, &mut errors);
     }
     if let Some(spread) = &job.spread {
         for field in [&spread.first, &spread.last] {
@@ -181,6 +198,39 @@ fn check(job: &Job) -> Vec<PlanError> {
         }
     }
     errors
+}
+
+/// Most windows that may hold one record.
+pub const OVERLAP_MAX: i64 = 64;
+
+fn check_window(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
+    let lengths: &[(Span, &'static str)] = match grouping.window {
+        WindowFn::Global | WindowFn::Calendar(_) => &[],
+        WindowFn::Fixed { size, .. } => &[(size, "window.fixed")],
+        WindowFn::Sliding { size, period, .. } => {
+            &[(size, "window.sliding"), (period, "window.every")]
+        }
+        WindowFn::Session { gap, max_duration, .. } => {
+            let longest = max_duration.unwrap_or(Span::from_millis(1));
+            &[(gap, "window.session"), (longest, "window.max_duration")]
+        }
+    };
+    for (length, what) in lengths {
+        if length.as_millis() < 1 {
+            errors.push(PlanError::TooSmall { grouping: grouping.name.clone(), what });
+        }
+    }
+    let overlap = grouping.window.overlap();
+    if overlap > OVERLAP_MAX {
+        let grouping = grouping.name.clone();
+        errors.push(PlanError::TooManyCopies { grouping, overlap, max: OVERLAP_MAX });
+    }
+    if grouping.window.is_merging() && grouping.top_k.is_some() {
+        errors.push(PlanError::TopKOfSessions { grouping: grouping.name.clone() });
+    }
+    if let Some(gap) = &grouping.gap_field {
+        check_fields(job, grouping, std::slice::from_ref(gap), errors);
+    }
 }
 
 fn find<'a>(job: &'a Job, name: &str) -> Option<&'a crate::row::Field> {

@@ -81,6 +81,11 @@ impl Trigger {
         Self::Repeat(Box::new(Self::AfterWatermark { early: None, late: None }))
     }
 
+    /// The trigger of a stage that reads panes of one with a trigger of its own: whenever they come.
+    pub fn continuation() -> Self {
+        Self::Repeat(Box::new(Self::AfterCount(1)))
+    }
+
     /// Whether this is the default, which needs no state per window.
     pub fn is_default(&self) -> bool {
         match self {

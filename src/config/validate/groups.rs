@@ -12,8 +12,9 @@ use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::text_or_table::{RawColumn, RawWindow};
 use nilometer_model::flow::FLOW_FIELDS;
 use nilometer_model::pane::AccumulationMode;
-use nilometer_model::plan::{AggregateSpec, Grouping, KeyColumn, TopKSpec, Trigger};
+use nilometer_model::plan::{AggregateSpec, Grouping, KeyColumn, TopKSpec};
 use nilometer_model::row::Field;
+use nilometer_model::trigger::Trigger;
 use nilometer_model::value::Type;
 use nilometer_model::window::{Phase, WindowFn};
 
@@ -147,7 +148,9 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
         name: raw.name.value()?.as_str().into(),
         key: key?,
         window: window?,
-        trigger: Trigger::RepeatAfterWatermark,
+        trigger: Trigger::default_trigger(),
+        emission: nilometer_model::pane::Emission::default(),
+        gap_field: None,
         mode,
         allowed_lateness: raw.allowed_lateness.value()?.0,
         aggregates: aggregates?,

@@ -33,7 +33,9 @@ fn place(error: &PlanError, raw: &RawConfig) -> Place {
         | PlanError::WrongType { grouping, .. }
         | PlanError::UnevenCopies { grouping, .. }
         | PlanError::TooSmall { grouping, .. }
-        | PlanError::NotRankable { grouping, .. } => grouping,
+        | PlanError::NotRankable { grouping, .. }
+        | PlanError::TopKOfSessions { grouping }
+        | PlanError::TooManyCopies { grouping, .. } => grouping,
         PlanError::NotSharded { field } => return shard_by(field, raw),
         PlanError::NoGroupings
         | PlanError::NotAnInstant { .. }
