@@ -204,9 +204,10 @@ mod tests {
     use nilometer_connectors::account::SourceAccount;
     use nilometer_model::aggregate::Function;
     use nilometer_model::pane::AccumulationMode;
-    use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Trigger};
+    use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn};
     use nilometer_model::row::Field;
     use nilometer_model::time::Span;
+    use nilometer_model::trigger::Trigger;
     use nilometer_model::value::Type;
     use nilometer_model::window::WindowFn;
 
@@ -216,7 +217,9 @@ mod tests {
             name: name.into(),
             key,
             window: WindowFn::Global,
-            trigger: Trigger::RepeatAfterWatermark,
+            trigger: Trigger::default_trigger(),
+            emission: nilometer_model::pane::Emission::default(),
+            gap_field: None,
             mode: AccumulationMode::Accumulating,
             allowed_lateness: Span::ZERO,
             aggregates: vec![AggregateSpec {

@@ -475,6 +475,11 @@ impl Shard {
                 let windows = table.open_windows();
                 windows.filter(|(_, window)| table.watermark.0 < window.end()).count()
             }
+            Machine::Machines(table, _) => {
+                let windows = table.open_windows();
+                let is_open = |window| table.watermark.0 < table.rules.complete_at(window);
+                windows.filter(|(_, window)| is_open(*window)).count()
+            }
             Machine::TopK(table) => {
                 let windows = table.groups.iter().filter_map(|group| group.window);
                 windows.filter(|window| table.watermark.0 < window.end()).count()
