@@ -1,8 +1,9 @@
 //! Raw types of `[[group]]` and `[defaults]`.
 
 use super::lists::{List, Names};
+use super::quantity::{Length, Shift};
 use super::reader::Presence::{Default, Optional, Required, RequiredOrInherited};
-use super::scalar::{Length, Shift, Whole, raw_names};
+use super::scalar::{Whole, raw_names};
 use super::table::raw_table;
 use super::text_or_table::{RawAggregate, RawColumn, RawWindow};
 

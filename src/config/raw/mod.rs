@@ -6,6 +6,7 @@
 
 pub(crate) mod group;
 pub(crate) mod lists;
+pub(crate) mod quantity;
 pub(crate) mod reader;
 pub(crate) mod scalar;
 pub(crate) mod sink;
@@ -15,8 +16,9 @@ pub(crate) mod text_or_table;
 
 use group::{RawDefaults, RawGroup};
 use lists::{List, Names, Tables};
+use quantity::{Length, Limit};
 use reader::Presence::{Default, Optional, Required};
-use scalar::{Length, Limit, Whole, raw_names};
+use scalar::{Whole, raw_names};
 use sink::RawSink;
 use source::RawSource;
 use table::raw_table;

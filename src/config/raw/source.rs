@@ -1,8 +1,9 @@
 //! Raw types of `[[source]]`: one table of settings per kind.
 
 use super::lists::List;
+use super::quantity::{Length, Size};
 use super::reader::Presence::{Default, Optional, Required};
-use super::scalar::{Length, Ratio, Size, Whole, raw_names};
+use super::scalar::{Ratio, Whole, raw_names};
 use super::table::{raw_kinds, raw_table};
 use super::text_or_table::RawStart;
 

@@ -2,8 +2,9 @@
 
 use crate::config::node::Origin;
 use crate::config::problem::Problems;
+use crate::config::raw::quantity::Limit;
 use crate::config::raw::reader::Given;
-use crate::config::raw::scalar::{Choice, Limit};
+use crate::config::raw::scalar::Choice;
 use crate::config::raw::{RawConfig, RawWatermarkKind};
 use crate::config::settings::{Setting, insert};
 use nilometer_model::time::Span;
