@@ -22,7 +22,7 @@ pub fn render(summary: &Summary, outcome: &Outcome, took: Duration) -> String {
 }
 
 /// A table of numbers below `header`, whose first column is text.
-fn table(header: &[&str], rows: impl IntoIterator<Item = (String, Vec<u64>)>) -> Table {
+fn table(header: &[&str], rows: impl IntoIterator<Item = (String, Vec<u64>)>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     for line in [TableComponent::HeaderLines, TableComponent::MiddleHeaderIntersections] {
@@ -36,10 +36,10 @@ fn table(header: &[&str], rows: impl IntoIterator<Item = (String, Vec<u64>)>) ->
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table
+    table.trim_fmt()
 }
 
-fn records(summary: &Summary) -> Table {
+fn records(summary: &Summary) -> String {
     let records = summary.records;
     table(
         &["", "read", "accepted", "malformed", "filtered", "dead-lettered", "in flight"],
@@ -57,7 +57,7 @@ fn records(summary: &Summary) -> Table {
     )
 }
 
-fn datagrams(summary: &Summary) -> Table {
+fn datagrams(summary: &Summary) -> String {
     let datagrams = summary.datagrams;
     table(
         &["", "read", "malformed", "without template", "dropped"],
@@ -68,7 +68,7 @@ fn datagrams(summary: &Summary) -> Table {
     )
 }
 
-fn stages(summary: &Summary) -> Table {
+fn stages(summary: &Summary) -> String {
     let row = |stage: &StageSummary| {
         let account = &stage.account;
         let numbers = vec![

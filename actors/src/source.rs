@@ -227,6 +227,7 @@ impl Handler<Drain> for SourceActor {
 
     fn handle(&mut self, _: Drain, _: &mut Self::Context) {
         if self.phase != Phase::Ended {
+            self.reader.stop(&mut self.polled);
             self.end(false);
         }
     }

@@ -95,6 +95,11 @@ impl Source for FlowCollector {
     fn progress(&self) -> Option<Progress> {
         None
     }
+
+    fn stop(&mut self, out: &mut Polled) {
+        self.collector.stop();
+        out.account.datagrams.dropped = self.collector.dropped();
+    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,11 @@ pub trait Source: Send {
 
     /// How far a bounded input has been read; `None` where the end is not known.
     fn progress(&self) -> Option<Progress>;
+
+    /// Ends the reading before the end of the input, in the place of any further poll. A source
+    /// that has taken in what it has not given yet (datagrams in a queue) counts that in `out`; it
+    /// appends no record.
+    fn stop(&mut self, _out: &mut Polled) {}
 }
 
 /// What a source can say after a poll.

@@ -126,6 +126,19 @@ impl Collector {
         content.failure.take().map_or(Ok(None), Err)
     }
 
+    /// Listens no more. Datagrams that wait are dropped and counted.
+    pub fn stop(&mut self) {
+        self.queue.is_over.store(true, Ordering::Relaxed);
+        if let Some(reader) = self.reader.take() {
+            // A thread that panicked has nothing more to say.
+            reader.join().unwrap_or_default();
+        }
+        let mut content = self.queue.content();
+        self.queue.dropped.fetch_add(content.waiting.len() as u64, Ordering::Relaxed);
+        content.waiting.clear();
+        content.bytes = 0;
+    }
+
     /// Datagrams that were lost between the network and the queue, as far as is known.
     pub fn dropped(&self) -> u64 {
         let here = self.queue.dropped.load(Ordering::Relaxed);
@@ -135,11 +148,7 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        self.queue.is_over.store(true, Ordering::Relaxed);
-        if let Some(reader) = self.reader.take() {
-            // A thread that panicked has nothing more to say.
-            reader.join().unwrap_or_default();
-        }
+        self.stop();
     }
 }
 
@@ -241,7 +250,7 @@ mod tests {
     #[test]
     fn a_full_queue_drops_and_counts() {
         let room = 10 * (size_of::<Received>() + 100);
-        let collector = Collector::listen(loopback(), room, || 0).unwrap();
+        let mut collector = Collector::listen(loopback(), room, || 0).unwrap();
         let sender = UdpSocket::bind(loopback()).unwrap();
         // Sent one by one, so that the socket's own buffer is never full.
         let (mut kept, mut lost) = (0, 0);
@@ -254,10 +263,12 @@ mod tests {
             }
         }
         assert_eq!((kept, lost), (10, 15));
-        for _ in 0..10 {
+        for _ in 0..7 {
             assert!(collector.next(LONG).unwrap().is_some());
         }
-        assert_eq!(collector.queue.content().bytes, 0);
+        collector.stop();
+        assert_eq!((collector.dropped(), collector.queue.content().bytes), (15 + 3, 0));
+        assert_eq!(collector.next(Duration::ZERO).unwrap(), None);
     }
 
     #[test]

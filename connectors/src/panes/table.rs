@@ -32,7 +32,7 @@ pub struct TableSettings {
 
 impl Default for TableSettings {
     fn default() -> Self {
-        Self { rows: 10, is_live: false, width: Table::new().width() }
+        Self { rows: 10, is_live: false, width: Table::new().width().filter(|width| *width > 0) }
     }
 }
 
