@@ -9,7 +9,6 @@ use crate::config::{
 };
 use crate::progress::Bar;
 use crate::run_failure::RunFailure;
-use nilometer_actors::credit::Limits;
 use nilometer_actors::node::{Parts, SinkPart, SourcePart};
 use nilometer_connectors::dead_letter::DeadLetterFile;
 use nilometer_connectors::flow_collector::{FlowCollector, FlowCollectorSettings};
@@ -56,7 +55,7 @@ pub fn build(pipeline: &Pipeline, bar: &Bar) -> Result<Parts, RunFailure> {
         sources,
         sinks,
         dead_letters: dead_letters.transpose().map_err(RunFailure::DeadLetters)?,
-        limits: Limits::default(),
+        limits: pipeline.limits,
     })
 }
 

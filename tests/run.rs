@@ -8,6 +8,7 @@
 use serde_json::Value as Json;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use tempfile::TempDir;
@@ -124,6 +125,17 @@ impl Running {
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
+    /// Waits for what `look` finds; the run has to go on meanwhile.
+    fn wait_for<T>(&mut self, mut look: impl FnMut() -> Option<T>) -> T {
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert_eq!(self.child.try_wait().unwrap(), None, "it has ended");
+            std::thread::yield_now();
+        }
+    }
+
     fn finish(mut self) -> (ExitStatus, Vec<String>) {
         let mut rest = String::new();
         self.panes.read_to_string(&mut rest).unwrap();
@@ -185,9 +197,7 @@ fn a_signal_in_the_middle_drains_and_a_second_one_ends() {
         running.signal(signal);
         if is_impatient {
             // The first one has been heard once it is answered.
-            while !place.stderr().contains("draining") {
-                std::thread::yield_now();
-            }
+            running.wait_for(|| place.stderr().contains("draining").then_some(()));
             running.signal("TERM");
             assert_eq!(running.finish().0.code(), Some(130));
             continue;
@@ -232,4 +242,104 @@ fn failures_have_their_exit_codes_and_name_the_way_out() {
             assert!(stderr.contains(word), "{args:?}: `{word}` is not in {stderr}");
         }
     }
+}
+
+/// Flows per second of their own time and port, by UDP.
+const FLOOD: &str = r#"
+[pipeline]
+name = "flood"
+
+[[source]]
+name = "collector"
+kind = "udp"
+listen = "127.0.0.1:0"
+receive_buffer = "64KiB"
+
+[limits]
+batch_records = 100
+in_flight_records = 300
+output_bytes = "1B"
+
+[watermark]
+kind = "bounded"
+out_of_orderness = "0s"
+max_future_skew = "off"
+
+[[group]]
+name = "ports"
+key = ["exporter_address", "src_port"]
+window = { fixed = "1s" }
+allowed_lateness = "1h"
+aggregates = { flows = "count()" }
+sinks = ["out"]
+
+[[sink]]
+name = "out"
+kind = "stdout"
+format = "pane"
+"#;
+
+/// A NetFlow v5 datagram with 30 flows of second `second`, each of a port of its own.
+fn netflow_5(second: u32) -> Vec<u8> {
+    let uptime = 1_000_u32;
+    let mut bytes = vec![0, 5, 0, 30];
+    bytes.extend(uptime.to_be_bytes());
+    bytes.extend((1_700_000_000 + second).to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend((30 * second).to_be_bytes());
+    bytes.extend([0; 4]);
+    for port in 1..=30_u16 {
+        // Addresses and next hop, interfaces, packets, bytes, first and last, ports, the rest.
+        bytes.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 0, 0, 0, 0, 1, 0, 2]);
+        bytes.extend(1_u32.to_be_bytes());
+        bytes.extend(100_u32.to_be_bytes());
+        bytes.extend(uptime.to_be_bytes());
+        bytes.extend(uptime.to_be_bytes());
+        bytes.extend(port.to_be_bytes());
+        bytes.extend([0, 80, 0, 0, 6, 0, 0, 0, 0, 0, 24, 24, 0, 0]);
+    }
+    bytes
+}
+
+/// Bytes that wait in the socket at `port` of this machine, as Linux tells.
+fn waiting(port: u16) -> u64 {
+    let table = fs::read_to_string("/proc/net/udp").unwrap();
+    let local = format!(":{port:04X}");
+    let line = table.lines().find(|line| {
+        line.split_ascii_whitespace().nth(1).is_some_and(|address| address.ends_with(&local))
+    });
+    let queues = line.unwrap().split_ascii_whitespace().nth(4).unwrap();
+    u64::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap()
+}
+
+#[test]
+fn a_flood_is_dropped_and_counted_and_memory_stays_bounded() {
+    const SENT: u64 = 20_000;
+    let place = Place::new(FLOOD);
+    let mut running = place.start(&[]);
+    let port = running.wait_for(|| {
+        let told = place.stderr();
+        let (port, _) = told.split_once("listens on 127.0.0.1:")?.1.split_once('\n')?;
+        port.parse().ok()
+    });
+    // Nobody reads the panes: the sink stands, then the source, then the queue is full.
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for second in 0..SENT {
+        sender.send_to(&netflow_5(second as u32), ("127.0.0.1", port)).unwrap();
+    }
+    running.wait_for(|| (waiting(port) == 0).then_some(()));
+    let memory = fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
+    let peak = memory.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();
+    let peak: u64 = peak.strip_suffix(" kB").unwrap().parse().unwrap();
+    running.signal("INT");
+    let (status, panes) = running.finish();
+    assert_eq!(status.code(), Some(0), "{}", place.stderr());
+    let summary = place.summary();
+    let of = |name: &str| number(&summary["datagrams"][name]);
+    assert_eq!(of("read") + of("dropped"), SENT, "{summary}");
+    assert!(of("read") < SENT / 10 && of("malformed") == 0, "{summary}");
+    assert_eq!(number(&summary["records"]["read"]), 30 * of("read"));
+    assert!(panes.len() as u64 > 30 * (of("read") - 1) - 30, "what was read is counted");
+    // 20,000 datagrams are 30 MB, their records and panes far more.
+    assert!(peak < 100_000, "{peak} kB");
 }

@@ -1,6 +1,7 @@
 //! A pipeline as the rest of the program takes it: every name looked up, every default filled in.
 
 use super::settings::Setting;
+use nilometer_actors::credit::Limits;
 use nilometer_connectors::generator::GeneratorSettings;
 use nilometer_connectors::text::RecordSchema;
 use nilometer_model::expr::{BindError, Refinement, TypedExpr};
@@ -37,6 +38,8 @@ pub struct Pipeline {
     pub shards: Option<usize>,
     /// Most distinct texts kept at once.
     pub max_texts: usize,
+    /// How much may be in flight.
+    pub limits: Limits,
     /// Every setting in force.
     pub settings: Vec<Setting>,
 }
@@ -76,7 +79,7 @@ pub enum SourceKind {
     Udp {
         /// Where it listens.
         listen: SocketAddr,
-        /// Bytes of the socket buffer.
+        /// Bytes of datagrams that wait for the engine at most.
         receive_buffer: usize,
     },
     /// Invented flows.

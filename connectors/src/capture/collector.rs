@@ -157,6 +157,13 @@ impl Queue {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Asks the operating system for what it has dropped at `address`.
+    fn check(&self, address: SocketAddr) {
+        if let Some(dropped) = socket_drops(address) {
+            self.dropped_before.store(dropped, Ordering::Relaxed);
+        }
+    }
+
     fn put(&self, received: Received) {
         let mut content = self.content();
         if content.bytes + received.bytes() > self.bytes_max {
@@ -192,11 +199,10 @@ fn read(socket: &UdpSocket, queue: &Queue, now_ms: impl Fn() -> i64) -> io::Resu
         unchecked += 1;
         if is_idle || unchecked >= DATAGRAMS_PER_CHECK {
             unchecked = 0;
-            if let Some(dropped) = socket_drops(address) {
-                queue.dropped_before.store(dropped, Ordering::Relaxed);
-            }
+            queue.check(address);
         }
     }
+    queue.check(address);
     Ok(())
 }
 

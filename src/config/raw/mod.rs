@@ -16,7 +16,7 @@ pub(crate) mod text_or_table;
 
 use group::{RawDefaults, RawGroup};
 use lists::{List, Names, Tables};
-use quantity::{Length, Limit};
+use quantity::{Length, Limit, Size};
 use reader::Presence::{Default, Optional, Required};
 use scalar::{Whole, raw_names};
 use sink::RawSink;
@@ -43,6 +43,8 @@ raw_table! {
         watermark: RawWatermark = Default("{}"),
         /// How flows are normalised.
         flows: RawFlows = Default("{}"),
+        /// How much may be on its way at once: what bounds memory beside the state of windows.
+        limits: RawLimits = Default("{}"),
         /// What every group takes over unless it says otherwise: `window`, `allowed_lateness`, `mode`, `sinks`; `aggregates` come before those of the group; `top_k` completes that of the group.
         defaults: RawDefaults = Optional,
         /// Groupings wanted.
@@ -67,6 +69,20 @@ raw_table! {
         max_texts: Whole<1, 4_294_967_295> = Default("4000000"),
         /// Whether groupings may regroup results of others instead of reading records.
         cascade: bool = Default("true"),
+    }
+}
+
+raw_table! {
+    /// How much may be on its way at once. A source stops reading when it has used up what is its, until something has come out at the other end.
+    pub(crate) struct RawLimits {
+        /// Records that a source reads at a time, about; 1 to 1000000.
+        batch_records: Whole<1, 1_000_000> = Default("4096"),
+        /// Records of each source that no shard has handled yet; 1 to 1000000000.
+        in_flight_records: Whole<1, 1_000_000_000> = Default("65536"),
+        /// Bytes that the records in flight of a source take, exceeded by at most one batch.
+        in_flight_bytes: Size = Default("\"32MiB\""),
+        /// Bytes of results of each shard that no sink has written yet; what one watermark makes complete may exceed it.
+        output_bytes: Size = Default("\"32MiB\""),
     }
 }
 

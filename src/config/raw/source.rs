@@ -50,7 +50,7 @@ raw_table! {
         name: String = Optional,
         /// IP address and port to receive datagrams on.
         listen: String = Required,
-        /// Socket buffer for datagrams that wait to be read.
+        /// Bytes of datagrams that wait for the engine at most; beyond it, datagrams are dropped and counted.
         receive_buffer: Size = Default("\"8MiB\""),
     }
 }

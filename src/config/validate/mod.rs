@@ -21,6 +21,7 @@ use super::raw::text_or_table::RawShards;
 use super::settings::Setting;
 use expressions::Expressions;
 use groups::Scope;
+use nilometer_actors::credit::Limits;
 use nilometer_model::plan::{Job, PhaseBy, Spread};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,6 +81,7 @@ pub(crate) fn validate(
             RawShards::Number(number) => Some(*number),
         },
         max_texts: pipeline.max_texts.value()?.count(),
+        limits: limits(raw)?,
         settings,
     })
 }
@@ -90,6 +92,16 @@ fn flow_spread(raw: &RawConfig) -> Option<Spread> {
         first: "first_switched".into(),
         last: "last_switched".into(),
         max_duration: raw.flows.value()?.max_flow_duration.value()?.0,
+    })
+}
+
+fn limits(raw: &RawConfig) -> Option<Limits> {
+    let raw = raw.limits.value()?;
+    Some(Limits {
+        batch_records: raw.batch_records.value()?.count(),
+        in_flight_records_max: raw.in_flight_records.value()?.count(),
+        in_flight_bytes_max: raw.in_flight_bytes.value()?.0,
+        output_bytes_max: raw.output_bytes.value()?.0,
     })
 }
 
