@@ -104,7 +104,9 @@ impl SourceActor {
         account.marks.add("clamped", taken.clamped);
         for failed in taken.failed {
             let detail = failed.to_string();
-            let found = Found::new(&self.name, Place::Record(failed.position.offset), &[]);
+            // Counted from 1, as people do.
+            let place = Place::Record(failed.position.offset.saturating_add(1));
+            let found = Found::new(&self.name, place, &[]);
             self.polled.reject(found, Reason::Expression, &detail);
         }
         for (owner, batch) in taken.parts {

@@ -219,5 +219,5 @@ fn what_the_filter_leaves_out_and_what_it_cannot_judge_are_counted() {
     }
     let letters = std::fs::read_to_string(path).unwrap();
     assert_eq!(letters.lines().count(), 10);
-    assert!(letters.lines().next().unwrap().contains(r#""origin":"s0","record":1,"#), "{letters}");
+    assert!(letters.lines().next().unwrap().contains(r#""origin":"s0","record":2,"#), "{letters}");
 }
