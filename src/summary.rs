@@ -6,7 +6,8 @@
 use nilometer_actors::node::Outcome;
 use nilometer_connectors::account::{Counts, Datagrams};
 use nilometer_model::account::StageAccount;
-use nilometer_model::plan::{Plan, RecordInput, StageInput};
+use nilometer_model::plan::{Plan, Stage, StageInput};
+use nilometer_model::window::WindowFn;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -128,10 +129,20 @@ pub enum Imbalance {
     },
 }
 
-/// Window copies that a record gives to a stage with this input, where the number is fixed.
-fn copies(input: &RecordInput) -> Option<u64> {
-    // Fixed and global windows: every time lies in exactly one.
-    input.spread.is_none().then_some(input.copies.len() as u64)
+/// Window copies that a record gives to `stage`, where the number is fixed.
+fn copies(stage: &Stage) -> Option<u64> {
+    let input = match &stage.input {
+        StageInput::Records(input) if input.spread.is_none() => input,
+        StageInput::Records(_) | StageInput::Panes(_) => return None,
+    };
+    match stage.window {
+        // Every time lies in exactly one.
+        WindowFn::Global
+        | WindowFn::Fixed { .. }
+        | WindowFn::Session { .. }
+        | WindowFn::Calendar(_) => Some(input.copies.len() as u64),
+        WindowFn::Sliding { .. } => None,
+    }
 }
 
 impl Summary {
@@ -144,12 +155,10 @@ impl Summary {
         let taken = account.accepted;
         let in_flight = outcome.in_flight().ok_or(Imbalance::Taken { taken })?;
         let accounts = outcome.stages().into_iter();
-        let stages = plan.stages.iter().zip(accounts).map(|(stage, account)| {
-            let copies = match &stage.input {
-                StageInput::Records(input) => copies(input),
-                StageInput::Panes(_) => None,
-            };
-            StageSummary { name: stage.name.clone(), account, copies }
+        let stages = plan.stages.iter().zip(accounts).map(|(stage, account)| StageSummary {
+            name: stage.name.clone(),
+            account,
+            copies: copies(stage),
         });
         let summary = Self {
             records: Records {

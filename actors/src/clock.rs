@@ -3,20 +3,23 @@
 use crate::coordinator::CoordinatorActor;
 use crate::deliver;
 use crate::message::Tick;
+use crate::shard::ShardActor;
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context};
 use nilometer_model::time::ProcessingTime;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Sends the time to coordinator, sources and sinks, at once and then at a fixed pace.
+/// Sends the time to everybody, at once and then at a fixed pace.
 pub(crate) struct ClockActor {
     pub(crate) coordinator: Addr<CoordinatorActor>,
     pub(crate) sources: Vec<Addr<SourceActor>>,
+    pub(crate) shards: Vec<Addr<ShardActor>>,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
 }
 
-/// How often the clock ticks: the resolution of idleness and of flushing.
+/// How often the clock ticks: the resolution of idleness, of triggers that wait for the clock, and
+/// of flushing.
 const PERIOD: Duration = Duration::from_millis(200);
 
 impl ClockActor {
@@ -27,6 +30,7 @@ impl ClockActor {
         let tick = Tick(ProcessingTime::from_millis(millis));
         deliver::tick(std::slice::from_ref(&self.coordinator), tick);
         deliver::tick(&self.sources, tick);
+        deliver::tick(&self.shards, tick);
         deliver::tick(&self.sinks, tick);
     }
 }

@@ -9,7 +9,7 @@
 use crate::closing::{Closing, Step};
 use crate::credit::Backlog;
 use crate::deliver::{self, Reports};
-use crate::message::{Closed, Exchanged, Handled, Mark, Marked, Panes, Records, StageMarked};
+use crate::message::{Closed, Exchanged, Handled, Mark, Marked, Panes, Records, StageMarked, Tick};
 use crate::report::{Failure, Report, ShardReport};
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
@@ -40,6 +40,9 @@ pub(crate) struct ShardActor {
     pub(crate) output: Output,
     /// Records taken by the machine. Grows only.
     pub(crate) records: u64,
+    /// Whether the input has ended: behind its end nothing fires by the clock, since the rounds of
+    /// closing have begun.
+    pub(crate) has_ended: bool,
     /// What has been passed on to the sinks. Rises only (WM-1).
     pub(crate) passed: Watermark,
     /// Whether a step has failed: the machine is then left alone.
@@ -149,7 +152,10 @@ impl Handler<Marked> for ShardActor {
             Mark::Watermark(watermark) => {
                 self.step(ctx, |shard, output| shard.watermark(watermark, output));
             }
-            Mark::End => self.close(self.closing.input_ended()),
+            Mark::End => {
+                self.has_ended = true;
+                self.close(self.closing.input_ended());
+            }
         }
     }
 }
@@ -168,6 +174,16 @@ impl Handler<StageMarked> for ShardActor {
 
     fn handle(&mut self, StageMarked(mark): StageMarked, ctx: &mut Self::Context) {
         self.step(ctx, |shard, output| shard.mark(&mark, output));
+    }
+}
+
+impl Handler<Tick> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, Tick(now): Tick, ctx: &mut Self::Context) {
+        if !self.has_ended {
+            self.step(ctx, |shard, output| shard.tick(now, output));
+        }
     }
 }
 

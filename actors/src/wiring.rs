@@ -193,6 +193,7 @@ impl Wiring {
                 closing: Closing::new(shards, exchanges),
                 output: Output::default(),
                 records: 0,
+                has_ended: false,
                 passed: Watermark::MIN,
                 has_failed: false,
             });
@@ -253,6 +254,7 @@ impl Wiring {
         let clock = ClockActor {
             coordinator: self.coordinator.clone(),
             sources: self.sources.clone(),
+            shards: self.shards.clone(),
             sinks: self.sinks.clone(),
         };
         deliver::start(&arbiter, inbox, move || coordinator);

@@ -9,7 +9,9 @@ use kit::{
 use nilometer_actors::node::{News, Node};
 use nilometer_connectors::memory::MemorySource;
 use nilometer_connectors::source::Source;
+use nilometer_model::pane::Timing;
 use nilometer_model::time::{EventTime, Span, Watermark};
+use nilometer_model::trigger::Trigger;
 use nilometer_model::watermark::{WatermarkSettings, WatermarkSpec};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -178,4 +180,36 @@ fn news_end_and_stay_ended() {
         }
         assert_eq!(node.finish().await.records().read, 0);
     });
+}
+
+#[test]
+fn a_trigger_that_waits_for_the_clock_fires_without_records() {
+    let mut job = job();
+    job.groupings.truncate(1);
+    job.groupings[0].trigger = Trigger::AfterWatermark {
+        early: Some(Box::new(Trigger::AfterProcessingTime(Span::from_millis(1)))),
+        late: Some(Box::new(Trigger::AfterCount(1))),
+    };
+    let plan = planned(&job);
+    let mut once = Some(batch(&plan, &[(5, 1, 1, 7)]));
+    let (_end, held) = channel::<()>();
+    let silent = std::iter::from_fn(move || {
+        once.take().map(Some).or_else(|| {
+            let waited = held.recv_timeout(Duration::from_millis(5));
+            (waited == Err(RecvTimeoutError::Timeout)).then_some(None)
+        })
+    });
+    let (emitted, panes) = channel();
+    let sink = kit::sink(move |panes| {
+        emitted.send(panes.panes[0].timing).ok();
+        Ok(())
+    });
+    let parts = parts(&plan, vec![Box::new(MemorySource::new(silent, None))], vec![sink]);
+    let outcome = in_system(async {
+        let node = Node::start(parts).unwrap();
+        assert_eq!(panes.recv_timeout(Duration::from_secs(30)), Ok(Timing::Early));
+        node.drain();
+        node.finish().await
+    });
+    check(&outcome);
 }
