@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The tables, and below them what is worth a sentence. `took` is how long the run lasted.
 pub fn render(summary: &Summary, outcome: &Outcome, took: Duration) -> String {
-    let mut text = format!("{}\n\n", records(summary));
+    let mut text = format!("\n{}\n\n", records(summary));
     if summary.datagrams.read > 0 || summary.datagrams.dropped > 0 {
         // Writing to a String cannot fail, here and below.
         let _written = writeln!(text, "{}\n", datagrams(summary));
