@@ -23,7 +23,7 @@ need-test:
 
 demo: need
 	cargo build --release --quiet
-	target/release/nilometer run config/demo.toml --summary target/demo/summary.json
+	target/release/nilometer run config/demo.toml --summary target/demo/summary.json --check-totals
 
 test: need-test
 	@start=$$SECONDS; set -e; \

@@ -9,6 +9,7 @@
 pub mod bench;
 pub mod cel;
 pub mod check;
+pub mod check_totals;
 pub mod cli;
 pub mod completions;
 pub mod config;

@@ -4,9 +4,10 @@
 //! `docs/adr/0003-a-drain-promises-nothing-new.md`), the second ends the process at once. At the
 //! end the account has to balance: a run whose numbers do not add up has failed.
 
+use crate::check_totals::TotalsCheck;
 use crate::cli::PipelineArgs;
 use crate::config::{self, Pipeline, Setting};
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, print, tell};
 use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
 use crate::summary::Summary;
@@ -38,6 +39,10 @@ pub struct RunArgs {
     /// Write the summary as JSON to this file
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
+    /// Check at the end that the groupings sum to each other and to the records, and say so on
+    /// stdout; holds all results in memory
+    #[arg(long)]
+    check_totals: bool,
 }
 
 /// Runs the pipeline.
@@ -53,7 +58,8 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let mut file = args.summary.clone().map(SummaryFile::create).transpose()?;
     tell_settings(&pipeline);
     let bar = Bar::new(pipeline.sources.iter().all(|source| !source.kind.is_live()));
-    let parts = topology::build(&pipeline, &bar)?;
+    let mut parts = topology::build(&pipeline, &bar)?;
+    let totals = args.check_totals.then(|| TotalsCheck::attach(&pipeline, &mut parts));
     let begun = Instant::now();
     let outcome = System::new().block_on(drive(parts, &bar))?;
     let took = begun.elapsed();
@@ -64,9 +70,14 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
             file.write(&summary.json())?;
         }
     }
-    match outcome.failures.into_iter().next() {
-        Some(failure) => Err(RunFailure::Node(failure).into()),
-        None => Ok(summary.map(|_| ()).map_err(RunFailure::Imbalance)?),
+    let is_finished = outcome.sources.iter().all(|source| source.is_finished);
+    if let Some(failure) = outcome.failures.into_iter().next() {
+        return Err(RunFailure::Node(failure).into());
+    }
+    let summary = summary.map_err(RunFailure::Imbalance)?;
+    match totals {
+        Some(totals) => print(&totals.finish(&summary, is_finished).map_err(RunFailure::Totals)?),
+        None => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ use nilometer_connectors::flow_tables::FlowTableError;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::SourceError;
 use nilometer_model::expr::BindError;
+use nilometer_model::totals::TotalsError;
 use std::io;
 use std::path::PathBuf;
 
@@ -68,13 +69,16 @@ pub enum RunFailure {
     /// The numbers of the run do not add up.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
+    /// The groupings do not sum to each other.
+    #[error(transparent)]
+    Totals(#[from] TotalsError),
 }
 
 impl RunFailure {
     /// The exit code of the process.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Start(_) | Self::Signals(_) | Self::Imbalance(_) => 1,
+            Self::Start(_) | Self::Signals(_) | Self::Imbalance(_) | Self::Totals(_) => 1,
             Self::NoSource { .. } | Self::Table(_) | Self::Bind(_) => 2,
             Self::Source { .. } => 3,
             Self::Sink { .. } | Self::DeadLetters(_) | Self::SummaryFile { .. } => 4,
@@ -101,7 +105,8 @@ impl RunFailure {
             | Self::Start(_)
             | Self::Signals(_)
             | Self::Node(_)
-            | Self::Imbalance(_) => false,
+            | Self::Imbalance(_)
+            | Self::Totals(_) => false,
         }
     }
 }

@@ -31,6 +31,7 @@ pub mod symbol;
 mod table;
 pub mod time;
 mod topk;
+pub mod totals;
 pub mod trigger;
 pub mod value;
 pub mod watermark;
