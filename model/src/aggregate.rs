@@ -195,16 +195,16 @@ impl AggregateLayout {
         }
         let words = &mut words[accumulator.word..accumulator.word + accumulator.words()];
         match (accumulator.function, datum) {
-            (Function::Count, _) => words[0] = words[0].saturating_add(1),
+            (Function::Count, _) => count(&mut words[0], 1),
             (Function::Sum, Datum::Int(number)) => add_int(words, number, accumulator)?,
             (Function::Mean, Datum::Int(number)) => {
                 add_int(words, number, accumulator)?;
-                words[2] = words[2].saturating_add(1);
+                count(&mut words[2], 1);
             }
             (Function::Sum, Datum::Float(number)) => add_float(words, number),
             (Function::Mean, Datum::Float(number)) => {
                 add_float(words, number);
-                words[2] = words[2].saturating_add(1);
+                count(&mut words[2], 1);
             }
             (Function::Min | Function::Max, datum) => {
                 keep_extreme(words, datum, accumulator, symbols);
@@ -239,7 +239,7 @@ impl AggregateLayout {
         let words = &mut words[into.word..into.word + into.words()];
         let source = &source[part.word..part.word + part.words()];
         match into.function {
-            Function::Count => words[0] = words[0].saturating_add(source[0]),
+            Function::Count => count(&mut words[0], source[0] as i64),
             Function::Sum | Function::Mean => {
                 if into.ty == Type::F64 {
                     add_float(words, f64::from_bits(source[0]));
@@ -248,7 +248,7 @@ impl AggregateLayout {
                     add_int(words, wide(source[0], source[1]) as i128, into)?;
                 }
                 if into.function == Function::Mean {
-                    words[2] = words[2].saturating_add(source[2]);
+                    count(&mut words[2], source[2] as i64);
                 }
             }
             Function::Min | Function::Max => {
@@ -294,7 +294,7 @@ impl AggregateLayout {
             let range = accumulator.word..accumulator.word + accumulator.words();
             let (words, part) = (&mut words[range.clone()], &part[range]);
             match accumulator.function {
-                Function::Count => words[0] = words[0].saturating_sub(part[0]),
+                Function::Count => count(&mut words[0], (part[0] as i64).saturating_neg()),
                 Function::Sum | Function::Mean => {
                     if accumulator.ty == Type::F64 {
                         add_float(words, -f64::from_bits(part[0]));
@@ -305,7 +305,7 @@ impl AggregateLayout {
                         add_int(words, less, accumulator)?;
                     }
                     if accumulator.function == Function::Mean {
-                        words[2] = words[2].saturating_sub(part[2]);
+                        count(&mut words[2], (part[2] as i64).saturating_neg());
                     }
                 }
                 Function::Min | Function::Max | Function::First | Function::Last => words.fill(0),
@@ -319,15 +319,15 @@ impl AggregateLayout {
         let Some(accumulator) = self.accumulators.get(index) else { return Datum::Null };
         let words = &words[accumulator.word..accumulator.word + accumulator.words()];
         match accumulator.function {
-            Function::Count => Datum::Int(i128::from(words[0])),
+            Function::Count => Datum::Int(i128::from(words[0] as i64)),
             Function::Sum if accumulator.ty == Type::F64 => Datum::Float(float_sum(words)),
             Function::Sum => Datum::Int(wide(words[0], words[1]) as i128),
             Function::Mean if words[2] == 0 => Datum::Null,
             Function::Mean if accumulator.ty == Type::F64 => {
-                Datum::Float(float_sum(words) / words[2] as f64)
+                Datum::Float(float_sum(words) / words[2] as i64 as f64)
             }
             Function::Mean => {
-                Datum::Float((wide(words[0], words[1]) as i128) as f64 / words[2] as f64)
+                Datum::Float((wide(words[0], words[1]) as i128) as f64 / words[2] as i64 as f64)
             }
             Function::Min | Function::Max => load_option(words, accumulator.ty),
             Function::First | Function::Last => load_option(&words[1..], accumulator.ty),
@@ -370,6 +370,11 @@ fn add_int(words: &mut [u64], number: i128, accumulator: &Accumulator) -> Result
     words[0] = low;
     words[1] = high;
     Ok(())
+}
+
+/// Counts on by `more`. A count is signed: what is to be taken out of a larger one is below zero.
+fn count(word: &mut u64, more: i64) {
+    *word = (*word as i64).saturating_add(more) as u64;
 }
 
 /// Neumaier's compensated addition: words are the sum and what rounding has lost.
@@ -553,5 +558,11 @@ mod tests {
         layout.subtract_all(&mut whole, &part).unwrap();
         let results: Vec<_> = (0..3).map(|index| layout.finish(&whole, index)).collect();
         assert_eq!(results, [Datum::Int(1), Datum::Int(8), Datum::Null]);
+        // The difference of a whole to a larger one is below zero, counts too.
+        let mut less = vec![0; layout.words()];
+        layout.subtract_all(&mut less, &whole).unwrap();
+        assert_eq!(layout.finish(&less, 0), Datum::Int(-1));
+        layout.merge_all(&mut less, &whole, &symbols).unwrap();
+        assert_eq!(layout.finish(&less, 0), Datum::Int(0));
     }
 }

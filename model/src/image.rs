@@ -106,7 +106,8 @@ struct GroupImage {
     index: u32,
     total: Words,
     candidates: Vec<(Vec<Stored>, Words)>,
-    news: Vec<(u32, Words)>,
+    /// Candidates with news, and what came for them where panes tell it.
+    news: Vec<(u32, Option<Words>)>,
     listed: Vec<(u32, i128, SentImage)>,
     other: Option<SentImage>,
 }
@@ -330,7 +331,8 @@ impl Writer<'_> {
             let width = group.news_values.len() / group.news.len().max(1);
             let news = group.news.iter().enumerate().map(|(index, entry)| {
                 let values = &group.news_values[index * width..(index + 1) * width];
-                (place(*entry), self.words(aggregates, values))
+                let values = (width > 0).then(|| self.words(aggregates, values));
+                (place(*entry), values)
             });
             let candidates = entries.iter().map(|entry| {
                 let key = self.key(&table.key, table.candidates.key(*entry));
@@ -500,7 +502,9 @@ impl Reader<'_> {
             let (mut news, mut news_values) = (Vec::new(), Vec::new());
             for (place, values) in &group_image.news {
                 news.push(entry(*place)?);
-                news_values.extend(self.words(&table.rules.aggregates, values)?);
+                if let Some(values) = values {
+                    news_values.extend(self.words(&table.rules.aggregates, values)?);
+                }
             }
             for (index, entry) in news.iter().enumerate() {
                 table.candidates.set_news(*entry, Some(index));

@@ -18,6 +18,7 @@ pub mod flow;
 pub mod image;
 pub mod ingest;
 mod intake;
+pub mod invariant;
 pub mod key;
 mod key_machine;
 mod machine_table;

@@ -128,6 +128,8 @@ impl Window {
     /// A `size` of zero is taken as 1 ms. Bounds beyond the type saturate.
     pub fn fixed(time: EventTime, size: Span, offset: i64) -> Self {
         let size = size.0.max(1);
+        // +infinity lies in the last window, as `contains` has it: none starts there.
+        let time = time.min(EventTime(i64::MAX - 1));
         let into = match time.0.checked_sub(offset) {
             Some(since) => since.rem_euclid(size),
             // The difference does not fit the type; the remainder does.
@@ -237,6 +239,7 @@ mod tests {
             (5, 10, 25, (5, 15)),
             (1_500_000_000_000, 60_000, 7_199, (1_499_999_947_199, 1_500_000_007_199)),
             (i64::MAX, 10, 0, (i64::MAX - 7, i64::MAX)),
+            (i64::MAX, 1, 0, (i64::MAX - 1, i64::MAX)),
             (i64::MIN, 10, 0, (i64::MIN, i64::MIN + 8)),
             (i64::MIN, 10, i64::MAX, (i64::MIN, i64::MIN + 5)),
         ] {

@@ -163,6 +163,10 @@ impl TopKTable {
         symbols: &Symbols,
         dropped: &mut Vec<Dropped>,
     ) -> Result<(), Overflow> {
+        if !self.rules.is_observed {
+            // Nobody sees the list, and no stage reads it.
+            return Ok(());
+        }
         self.account.assigned += 1;
         let is_late = match judge(window, self.watermark, self.rules.allowed_lateness) {
             Lateness::OnTime => {

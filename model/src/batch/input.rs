@@ -4,8 +4,9 @@
 use super::{KeyValues, Record};
 use crate::aggregate::Function;
 use crate::flow::phase_shift;
+use crate::intake::SPLITS_MAX;
 use crate::key::{encode, stable_hash};
-use crate::plan::{Grouping, Job};
+use crate::plan::{AggregateSpec, Grouping, Job};
 use crate::time::{EventTime, Span, Window};
 use crate::value::Value;
 use crate::window::WindowFn;
@@ -49,11 +50,14 @@ impl Reader<'_> {
         (0..count).map(copy).collect()
     }
 
-    /// First and last instant that a record covers; `None` where records are instants.
-    fn interval(&self, record: &Record) -> Option<(EventTime, EventTime)> {
+    /// What a copy covers; `None` where records are instants.
+    fn interval(&self, record: &Record, copy: &Copy) -> Option<Interval> {
         let spread = self.job.spread.as_ref()?;
         let instant = |name: &str| match self.field(record, name) {
-            Value::Int(millis) => i64::try_from(*millis).ok().map(EventTime::from_millis),
+            Value::Int(millis) => {
+                let millis = (*millis).clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+                i64::try_from(millis).ok().map(EventTime::from_millis)
+            }
             Value::Null
             | Value::Bool(_)
             | Value::Float(_)
@@ -62,27 +66,50 @@ impl Reader<'_> {
             | Value::Ip(_) => None,
         };
         let last = instant(&spread.last).unwrap_or(record.time);
-        let first = instant(&spread.first).unwrap_or(last);
-        Some((first.min(last), last))
-    }
-
-    /// The first instant that counts: records may be cut in front.
-    fn first_kept(&self, (first, last): (EventTime, EventTime)) -> EventTime {
-        match self.job.spread.as_ref().and_then(|spread| spread.max_duration) {
-            // Both ends are inclusive: a span of n ms holds n instants.
-            Some(most) => first.max(last.saturating_sub(most).saturating_add(Span::from_millis(1))),
+        let first = instant(&spread.first).unwrap_or(last).min(last);
+        let kept = match spread.max_duration {
+            // Both ends are inclusive: a span of n ms holds n instants, and one always counts.
+            Some(most) => {
+                first.max(last.saturating_sub(most).saturating_add(Span::from_millis(1)).min(last))
+            }
             None => first,
-        }
+        };
+        let oldest = self.oldest(last, self.shift(record, copy));
+        let kept = if self.assign(kept, record, copy).start() < oldest { oldest } else { kept };
+        Some(Interval { first, kept, last })
     }
 
-    /// The windows that a copy touches, in order.
-    pub(super) fn windows(&self, record: &Record, copy: &Copy) -> Vec<Window> {
-        let shift = self.shift(record, copy);
-        let assign = |time| self.grouping.window.assign(time, shift);
-        let Some((first, last)) = self.interval(record) else { return vec![assign(record.time)] };
-        let mut windows = vec![assign(self.first_kept((first, last)))];
+    /// Where the earliest window starts that a record may reach whose last instant is `last`.
+    fn oldest(&self, last: EventTime, shift: i64) -> EventTime {
+        let WindowFn::Fixed { size, .. } = self.grouping.window else { return EventTime::MIN };
+        let windows = i64::try_from(SPLITS_MAX).unwrap_or(i64::MAX);
+        let back = size.as_millis().saturating_mul(windows - 1);
+        self.grouping.window.assign(last, shift).start().saturating_sub(Span::from_millis(back))
+    }
+
+    fn assign(&self, time: EventTime, record: &Record, copy: &Copy) -> Window {
+        self.grouping.window.assign(time, self.shift(record, copy))
+    }
+
+    /// The windows that a copy touches, in order, and what of it counts.
+    pub(super) fn read(&self, record: &Record, copy: &Copy) -> (Vec<Window>, Option<Interval>) {
+        let interval = self.interval(record, copy);
+        (self.windows(record, copy, interval), interval)
+    }
+
+    /// The windows that what counts of a copy touches, in order.
+    pub(super) fn windows(
+        &self,
+        record: &Record,
+        copy: &Copy,
+        interval: Option<Interval>,
+    ) -> Vec<Window> {
+        let Some(Interval { kept, last, .. }) = interval else {
+            return vec![self.assign(record.time, record, copy)];
+        };
+        let mut windows = vec![self.assign(kept, record, copy)];
         while let Some(window) = windows.last().filter(|window| !window.contains(last)) {
-            windows.push(assign(window.end()));
+            windows.push(self.assign(window.end(), record, copy));
         }
         windows
     }
@@ -114,19 +141,18 @@ impl Reader<'_> {
     }
 
     /// What a copy adds to each aggregate in `window`, less what lies in the `dropped` parts of it:
-    /// a value, or `None` for nothing.
+    /// a value, or `None` for nothing. `interval` is what its reader counts of it.
     pub(super) fn values(
         &self,
-        record: &Record,
-        copy: &Copy,
+        (record, copy): (&Record, &Copy),
+        interval: Option<Interval>,
         window: Window,
         dropped: &[Window],
     ) -> Vec<Option<Value>> {
-        let interval = self.interval(record);
         let is_in = |time: EventTime| {
             window.contains(time) && !dropped.iter().any(|part| part.contains(time))
         };
-        let value = |spec: &crate::plan::AggregateSpec| {
+        let value = |spec: &AggregateSpec| {
             let value = match spec.function {
                 Function::Count if spec.fields.is_empty() => Value::Int(1),
                 Function::Count
@@ -138,35 +164,47 @@ impl Reader<'_> {
                 | Function::Last => self.nth(record, &spec.fields, copy.number).clone(),
             };
             match (interval, &value) {
-                (Some(covered), Value::Int(total)) if spec.spread => {
-                    let kept = self.share(covered, *total, window)
-                        - dropped
-                            .iter()
-                            .map(|part| self.share(covered, *total, *part))
-                            .sum::<i128>();
-                    Some(Value::Int(kept))
+                (Some(interval), Value::Int(total)) if spec.spread => {
+                    let lost = dropped.iter().map(|part| interval.share(*total, *part));
+                    Some(Value::Int(interval.share(*total, window) - lost.sum::<i128>()))
                 }
                 // Counted once, where the record ends.
-                (Some((_, last)), _) if counts_once(spec.function) => is_in(last).then_some(value),
+                (Some(interval), _) if !spec.spread && counts_once(spec.function) => {
+                    is_in(interval.last).then_some(value)
+                }
                 _ => Some(value),
             }
         };
         self.grouping.aggregates.iter().map(value).collect()
     }
+}
 
-    /// The part of `total` that falls into `window`, by the formula.
-    fn share(&self, covered: (EventTime, EventTime), total: i128, window: Window) -> i128 {
-        let kept = i128::from(self.first_kept(covered).as_millis());
-        let first = i128::from(covered.0.as_millis());
-        let until = i128::from(covered.1.as_millis()) + 1;
+/// What a record covers, both ends inclusive, and from where on it counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interval {
+    first: EventTime,
+    kept: EventTime,
+    last: EventTime,
+}
+
+impl Interval {
+    /// The part of `total` that falls into `window`, by the formula; a negative total is split as
+    /// its opposite is.
+    fn share(self, total: i128, window: Window) -> i128 {
+        let [first, kept, last] =
+            [self.first, self.kept, self.last].map(|time| i128::from(time.as_millis()));
+        let until = last + 1;
         // A window without an end holds the last instant of time too.
         let end = match window.end() {
             EventTime::MAX => until,
             end => until.min(i128::from(end.as_millis())),
         };
         let start = kept.max(i128::from(window.start().as_millis()));
-        let upto = |instant: i128| fraction(instant - first, total, until - first);
-        if start < end { upto(end) - upto(start) } else { 0 }
+        if end <= start {
+            return 0;
+        }
+        let upto = |instant: i128| fraction(instant - first, total.abs(), until - first);
+        (upto(end) - upto(start)) * total.signum()
     }
 }
 
@@ -178,11 +216,10 @@ fn counts_once(function: Function) -> bool {
     }
 }
 
-/// floor(part x total / whole), by long multiplication: one bit of the total after the other.
+/// floor(part x total / whole) of a total that is not negative, by long multiplication: one bit of
+/// the total after the other.
 fn fraction(part: i128, total: i128, whole: i128) -> i128 {
-    // The highest bit is the sign: it counts down.
-    let sign = if total < 0 { -part } else { 0 };
-    let (mut quotient, mut rest) = (sign.div_euclid(whole), sign.rem_euclid(whole));
+    let (mut quotient, mut rest) = (0, 0);
     for bit in (0..i128::BITS - 1).rev() {
         quotient *= 2;
         rest *= 2;

@@ -13,7 +13,7 @@ use crate::aggregate::Overflow;
 use crate::plan::{Job, Plan, StageInput};
 use crate::time::{EventTime, Lateness, Watermark, Window, judge};
 use crate::value::Value;
-use input::{Copy, Reader};
+use input::{Copy, Interval, Reader};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use total::Inputs;
@@ -128,7 +128,7 @@ pub fn evaluate(
         }
     }
     for (grouping, inputs) in job.groupings.iter().zip(inputs) {
-        total::finish(grouping, inputs, &mut evaluation.totals)?;
+        total::finish(job, grouping, inputs, &mut evaluation.totals)?;
     }
     Ok(evaluation)
 }
@@ -136,6 +136,8 @@ pub fn evaluate(
 /// A copy of a record in the grouping that reads records, and what became of its window copies.
 struct JudgedCopy {
     copy: Copy,
+    /// What of it counts, where records cover intervals.
+    interval: Option<Interval>,
     /// The windows that it touches, in order, and whether each was dropped.
     windows: Vec<(Window, bool)>,
 }
@@ -149,11 +151,12 @@ fn judge_copies(
     let Some(grouping) = job.groupings.get(reader) else { return Vec::new() };
     let reader = Reader { job, grouping };
     let judged = reader.copies(record).into_iter().map(|copy| {
-        let windows = reader.windows(record, &copy).into_iter().map(|window| {
+        let (windows, interval) = reader.read(record, &copy);
+        let windows = windows.into_iter().map(|window| {
             let verdict = judge(window, watermark, grouping.allowed_lateness);
             (window, verdict == Lateness::Expired)
         });
-        JudgedCopy { windows: windows.collect(), copy }
+        JudgedCopy { windows: windows.collect(), interval, copy }
     });
     judged.collect()
 }
@@ -186,17 +189,15 @@ fn take(
     for (number, copy) in reader.copies(record).into_iter().enumerate() {
         // A reader that makes copies makes them for all who regroup its panes, in step.
         let Some(read) = judged.get(number).or_else(|| judged.first()) else { continue };
-        for window in reader.windows(record, &copy) {
+        for window in reader.windows(record, &copy, read.interval) {
             let inside = || read.windows.iter().filter(|(inner, _)| window.covers(*inner));
             if inside().all(|(_, is_dropped)| *is_dropped) {
                 continue;
             }
             let dropped: Vec<_> =
                 inside().filter(|(_, is_dropped)| *is_dropped).map(|(inner, _)| *inner).collect();
-            let place = (copy.key.clone(), window);
-            let values = reader.values(record, &copy, window, &dropped);
-            let time = record.time;
-            inputs.entry(place).or_default().add(time, values);
+            let values = reader.values((record, &copy), read.interval, window, &dropped);
+            inputs.entry((copy.key.clone(), window)).or_default().add(record.time, values);
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{KeyValues, Place};
 use crate::aggregate::{Function, Overflow};
-use crate::plan::{AggregateSpec, Grouping, TopKSpec};
+use crate::plan::{AggregateSpec, Grouping, Job, TopKSpec};
+use crate::row::Field;
 use crate::time::{EventTime, Window};
-use crate::value::Value;
+use crate::value::{Type, Value};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -26,13 +27,13 @@ impl Inputs {
         })
     }
 
-    /// The results, one per aggregate.
-    fn results(&self, aggregates: &[AggregateSpec]) -> Result<Vec<Value>, Overflow> {
-        let result = |(index, spec): (usize, &AggregateSpec)| self.result(index, spec);
-        aggregates.iter().enumerate().map(result).collect()
+    /// The results of `grouping`, one per aggregate.
+    fn results(&self, job: &Job, grouping: &Grouping) -> Result<Vec<Value>, Overflow> {
+        let result = |(index, spec): (usize, &AggregateSpec)| self.result(index, (job, spec));
+        grouping.aggregates.iter().enumerate().map(result).collect()
     }
 
-    fn result(&self, index: usize, spec: &AggregateSpec) -> Result<Value, Overflow> {
+    fn result(&self, index: usize, (job, spec): (&Job, &AggregateSpec)) -> Result<Value, Overflow> {
         let values = self.of(index);
         let by_value = |a: &&Value, b: &&Value| a.compare(b);
         let by_time = |a: &(EventTime, &Value), b: &(EventTime, &Value)| {
@@ -40,8 +41,10 @@ impl Inputs {
         };
         let found = match spec.function {
             Function::Count => return Ok(Value::Int(values.count() as i128)),
-            Function::Sum => return self.sum(index, spec),
-            Function::Mean => return Ok(self.mean(index, spec)?.map_or(Value::Null, Value::Float)),
+            Function::Sum => return self.sum(index, (job, spec)),
+            Function::Mean => {
+                return Ok(self.mean(index, (job, spec))?.map_or(Value::Null, Value::Float));
+            }
             Function::Min => values.map(|(_, value)| value).min_by(by_value),
             Function::Max => values.map(|(_, value)| value).max_by(by_value),
             Function::First => values.min_by(by_time).map(|(_, value)| value),
@@ -50,26 +53,27 @@ impl Inputs {
         Ok(found.cloned().unwrap_or(Value::Null))
     }
 
-    fn sum(&self, index: usize, spec: &AggregateSpec) -> Result<Value, Overflow> {
+    fn sum(&self, index: usize, (job, spec): (&Job, &AggregateSpec)) -> Result<Value, Overflow> {
         let mut whole = 0_i128;
-        let mut float: Option<f64> = None;
+        let mut float = 0.0;
         for (_, value) in self.of(index) {
             match value {
                 Value::Int(number) => {
                     let overflow = || Overflow { aggregate: spec.name.clone() };
                     whole = whole.checked_add(*number).ok_or_else(overflow)?;
                 }
-                Value::Float(number) => float = Some(float.unwrap_or(0.0) + number),
+                Value::Float(number) => float += number,
                 Value::Null | Value::Bool(_) | Value::Text(_) | Value::Object(_) | Value::Ip(_) => {
                 }
             }
         }
-        Ok(float.map_or(Value::Int(whole), Value::Float))
+        let of = |field: &Field| spec.fields.contains(&field.name) && field.ty == Type::F64;
+        Ok(if job.fields.iter().any(of) { Value::Float(float) } else { Value::Int(whole) })
     }
 
-    fn mean(&self, index: usize, spec: &AggregateSpec) -> Result<Option<f64>, Overflow> {
+    fn mean(&self, index: usize, of: (&Job, &AggregateSpec)) -> Result<Option<f64>, Overflow> {
         let count = self.of(index).count();
-        let sum = match self.sum(index, spec)? {
+        let sum = match self.sum(index, of)? {
             Value::Int(number) => number as f64,
             Value::Float(number) => number,
             Value::Null | Value::Bool(_) | Value::Text(_) | Value::Object(_) | Value::Ip(_) => 0.0,
@@ -80,6 +84,7 @@ impl Inputs {
 
 /// Adds the results of `grouping` to `totals`.
 pub(super) fn finish(
+    job: &Job,
     grouping: &Grouping,
     inputs: BTreeMap<(KeyValues, Window), Inputs>,
     totals: &mut BTreeMap<Place, Vec<Value>>,
@@ -87,7 +92,7 @@ pub(super) fn finish(
     let Some(top_k) = &grouping.top_k else {
         for ((key, window), inputs) in inputs {
             let place = Place { grouping: grouping.name.clone(), key, window, is_other: false };
-            totals.insert(place, inputs.results(&grouping.aggregates)?);
+            totals.insert(place, inputs.results(job, grouping)?);
         }
         return Ok(());
     };
@@ -97,7 +102,7 @@ pub(super) fn finish(
         lists.entry((parent, window)).or_default().push((key, inputs));
     }
     for ((parent, window), entries) in lists {
-        list(grouping, top_k, (parent, window), entries, totals)?;
+        list((job, grouping, top_k), (parent, window), entries, totals)?;
     }
     Ok(())
 }
@@ -117,15 +122,14 @@ fn masked(grouping: &Grouping, top_k: &TopKSpec, key: &KeyValues) -> KeyValues {
 }
 
 fn list(
-    grouping: &Grouping,
-    top_k: &TopKSpec,
+    (job, grouping, top_k): (&Job, &Grouping, &TopKSpec),
     (parent, window): (KeyValues, Window),
     entries: Vec<(KeyValues, Inputs)>,
     totals: &mut BTreeMap<Place, Vec<Value>>,
 ) -> Result<(), Overflow> {
     let mut ranked = Vec::new();
     for (key, inputs) in entries {
-        let results = inputs.results(&grouping.aggregates)?;
+        let results = inputs.results(job, grouping)?;
         let rank = rank(grouping, top_k, &results);
         let is_complete = top_k.require.iter().all(|name| {
             let field = grouping.key.iter().position(|column| column.name == *name);
@@ -149,7 +153,12 @@ fn list(
     }
     if top_k.other && has_others {
         let place = Place { grouping: grouping.name.clone(), key: parent, window, is_other: true };
-        totals.insert(place, others.results(&grouping.aggregates)?);
+        let results = others.results(job, grouping)?.into_iter();
+        // `other` is a total less the listed: what cannot be taken out of a total has no value.
+        let results = results.zip(&grouping.aggregates).map(|(result, spec)| {
+            if spec.function.is_subtractable() { result } else { Value::Null }
+        });
+        totals.insert(place, results.collect());
     }
     Ok(())
 }

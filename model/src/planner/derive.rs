@@ -2,7 +2,7 @@
 //!
 //! Facts in, decision out: groupings are compared by name and window only; nothing is compiled.
 
-use crate::plan::{Grouping, Job, Rejected};
+use crate::plan::{Grouping, Job, KeyColumn, Rejected};
 use std::cmp::Reverse;
 
 /// A stage to be: its grouping, and the grouping whose panes it reads.
@@ -128,10 +128,7 @@ fn is_same_level(job: &Job, a: &Grouping, b: &Grouping) -> bool {
 }
 
 /// Where a column of a child comes from in its parent: the parent's columns, one for each copy.
-pub(super) fn column_sources(
-    child: &crate::plan::KeyColumn,
-    parent: &Grouping,
-) -> Option<Vec<usize>> {
+pub(super) fn column_sources(child: &KeyColumn, parent: &Grouping) -> Option<Vec<usize>> {
     // The parent has the very column, copies and all.
     if let Some(index) = parent.key.iter().position(|column| column.each == child.each) {
         return Some(vec![index]);
@@ -140,9 +137,8 @@ pub(super) fn column_sources(
         .each
         .iter()
         .map(|field| {
-            let is_field = |column: &crate::plan::KeyColumn| {
-                matches!(column.each.as_slice(), [only] if only == field)
-            };
+            let is_field =
+                |column: &KeyColumn| matches!(column.each.as_slice(), [only] if only == field);
             parent.key.iter().position(is_field)
         })
         .collect()
@@ -209,18 +205,26 @@ fn why_not(job: &Job, child: &Grouping, parent: &Grouping) -> Option<String> {
     }
     if parent.window.is_by_key() && parent.window == child.window {
         // Keys of one rolled-up key would have different windows, unless what shifts them is kept.
-        let basis: Vec<_> = match &job.phase {
-            Some(phase) => parent.key.iter().filter(|column| column.name == phase.column).collect(),
-            None => parent.key.iter().collect(),
+        let has = |column: &KeyColumn| child.key.iter().any(|kept| kept.each == column.each);
+        let lost = match &job.phase {
+            Some(phase) => {
+                parent.key.iter().find(|column| column.name == phase.column && !has(column))
+            }
+            None => parent.key.iter().find(|column| !has(column)),
         };
-        let is_lost = |column: &&&crate::plan::KeyColumn| {
-            !child.key.iter().any(|kept| kept.each == column.each)
-        };
-        if let Some(lost) = basis.iter().find(is_lost) {
+        if let Some(lost) = lost {
             return Some(format!(
                 "its windows are shifted by `{}`, which this key lacks",
                 lost.name
             ));
+        }
+        let is_same = |(own, other): (&KeyColumn, &KeyColumn)| own.each == other.each;
+        let is_same_key =
+            child.key.len() == parent.key.len() && child.key.iter().zip(&parent.key).all(is_same);
+        if job.phase.is_none() && !is_same_key {
+            return Some(
+                "its windows are shifted by a hash of its key, column by column".to_owned(),
+            );
         }
     }
     if child.allowed_lateness < parent.allowed_lateness {

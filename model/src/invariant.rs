@@ -1,0 +1,24 @@
+//! Names of what always holds, for assertions and tests.
+//!
+//! Each is stated once, where it is kept; a test that checks one names it, so that a failure says
+//! which promise was broken.
+
+/// No record is handled after a watermark that was reported after it.
+pub const ORDER_1: &str = "ORDER-1";
+/// A watermark never goes back.
+pub const WM_1: &str = "WM-1";
+/// The verdict on a window only moves on: on time, late, expired.
+pub const LATE_1: &str = "LATE-1";
+/// Timings of one window follow `EARLY* ON_TIME? LATE*`.
+pub const PANE_1: &str = "PANE-1";
+/// Indices of the panes of one window count from 0 and have no gap.
+pub const PANE_2: &str = "PANE-2";
+/// Nothing of a window is left after its expiry.
+pub const GC_1: &str = "GC-1";
+/// The deltas of a window sum to the batch over it, at every level of a cascade.
+pub const ROLL_1: &str = "ROLL-1";
+/// A key group has exactly one shard.
+pub const SHARD_1: &str = "SHARD-1";
+
+/// All of them.
+pub const ALL: [&str; 8] = [ORDER_1, WM_1, LATE_1, PANE_1, PANE_2, GC_1, ROLL_1, SHARD_1];

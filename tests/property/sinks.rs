@@ -1,0 +1,211 @@
+//! What sinks hold after a sequence of panes, and whether the sequence kept the rules on the way.
+
+use crate::world::Seen;
+use nilometer_model::aggregate::{AggregateLayout, Function};
+use nilometer_model::batch::KeyValues;
+pub(crate) use nilometer_model::batch::Place;
+use nilometer_model::invariant::{PANE_1, PANE_2};
+use nilometer_model::pane::{AccumulationMode, PaneKind, Timing};
+use nilometer_model::plan::{Plan, Stage, StageKind};
+use nilometer_model::time::Window;
+use nilometer_model::value::Value;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of one place.
+#[derive(Debug, Clone)]
+struct Known {
+    /// The result; `None` where panes do not tell it (a mean of means).
+    merged: Vec<Option<Value>>,
+    last: Seen,
+}
+
+/// The contents of all sinks.
+pub(crate) struct Sinks {
+    known: BTreeMap<Place, Known>,
+    /// Places whose last pane has come.
+    ended: BTreeSet<Place>,
+    /// Index of the last firing of a list.
+    lists: BTreeMap<(Box<str>, KeyValues, Window), u32>,
+}
+
+impl Sinks {
+    /// Takes panes in order; an error says which rule one of them breaks.
+    pub(crate) fn of(plan: &Plan, panes: &[Seen]) -> Result<Self, String> {
+        let mut sinks =
+            Self { known: BTreeMap::new(), ended: BTreeSet::new(), lists: BTreeMap::new() };
+        let mut replaced: Option<(Place, u32)> = None;
+        for pane in panes {
+            let stage = &plan.stages[pane.stage.index()];
+            let place = Place {
+                grouping: stage.name.clone(),
+                key: pane.key.clone(),
+                window: pane.meta.window,
+                is_other: pane.meta.is_other,
+            };
+            let broken = |rule: &str| format!("{rule}: {place:?}: {pane:?}");
+            if stage.sinks.is_empty() {
+                return Err(broken("a stage without sinks emits"));
+            }
+            if pane.meta.event_time != pane.meta.window.last_instant() {
+                return Err(broken("event time"));
+            }
+            if sinks.ended.contains(&place) {
+                return Err(broken("a pane after the last"));
+            }
+            if let Some((expected, _)) = &replaced
+                && stage.kind != StageKind::TopK
+                && (*expected != place || pane.meta.kind != PaneKind::Insert)
+            {
+                return Err(broken("a retract does not stand before its insert"));
+            }
+            replaced = None;
+            match pane.meta.kind {
+                PaneKind::Retract => {
+                    sinks.retract(stage, &place, pane).map_err(broken)?;
+                    if stage.kind != StageKind::TopK {
+                        replaced = Some((place, pane.meta.index));
+                    }
+                }
+                PaneKind::Insert => sinks.insert(stage, place, pane)?,
+            }
+        }
+        Ok(sinks)
+    }
+
+    fn retract(&mut self, stage: &Stage, place: &Place, pane: &Seen) -> Result<(), &'static str> {
+        let Some(known) = self.known.remove(place) else { return Err("retract of nothing") };
+        if stage.kind != StageKind::TopK && stage.mode != AccumulationMode::Retracting {
+            return Err("retract in a mode without");
+        }
+        let (sent, taken) = (&known.last.meta, &pane.meta);
+        if (sent.index, sent.timing) != (taken.index, taken.timing) || taken.is_last {
+            return Err("a retract repeats index and timing");
+        }
+        // A list that sends deltas takes back the sum of what it sent.
+        let differs =
+            known.merged.iter().zip(&pane.values).any(|(merged, value)| {
+                merged.as_ref().is_some_and(|merged| !is_same(merged, value))
+            });
+        if differs {
+            return Err("a retract repeats the values");
+        }
+        if stage.kind != StageKind::TopK {
+            // The insert that follows goes on counting.
+            self.known.insert(place.clone(), Known { merged: Vec::new(), last: pane.clone() });
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, stage: &Stage, place: Place, pane: &Seen) -> Result<(), String> {
+        let broken = |rule: &str| Err(format!("{rule}: {place:?}: {pane:?}"));
+        let known = self.known.remove(&place);
+        let expected = known.as_ref().map_or(Timing::OnTime, |_| Timing::Late);
+        let is_first_late = known.is_none() && pane.meta.timing == Timing::Late;
+        if stage.kind == StageKind::TopK {
+            let list = (stage.name.clone(), parent(stage, &pane.key), pane.meta.window);
+            let last = self.lists.get(&list).copied();
+            let next = last.map_or(0, |last| last + 1);
+            if pane.meta.index != next && Some(pane.meta.index) != last {
+                return broken(PANE_2);
+            }
+            self.lists.insert(list, pane.meta.index);
+        } else {
+            let next = known.as_ref().map_or(0, |known| known.last.meta.index + 1);
+            if pane.meta.index != next {
+                return broken(PANE_2);
+            }
+            if pane.meta.timing != expected && !is_first_late {
+                return broken(PANE_1);
+            }
+        }
+        if pane.meta.timing == Timing::Early {
+            return broken(PANE_1);
+        }
+        let is_retracted = known.as_ref().is_some_and(|known| known.merged.is_empty());
+        let must_retract = stage.mode == AccumulationMode::Retracting;
+        if known.is_some() && must_retract != is_retracted && !pane.values.is_empty() {
+            return broken("an insert without its retract");
+        }
+        let merged = match (known, stage.mode) {
+            (Some(known), AccumulationMode::Discarding) => {
+                merge(&stage.aggregates, &known.merged, &pane.values)
+            }
+            (Some(_) | None, _) => pane.values.iter().cloned().map(Some).collect(),
+        };
+        if pane.meta.is_last && stage.kind != StageKind::TopK {
+            self.ended.insert(place.clone());
+        }
+        self.known.insert(place, Known { merged, last: pane.clone() });
+        Ok(())
+    }
+
+    /// Every place that sinks hold a result for.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.known.keys()
+    }
+
+    /// How what is held for `place` differs from `expected`.
+    pub(crate) fn differs(&self, place: &Place, expected: &[Value]) -> Option<String> {
+        let known = self.known.get(place)?;
+        let is_different = known.merged.len() != expected.len()
+            || known.merged.iter().zip(expected).any(|(merged, expected)| {
+                merged.as_ref().is_some_and(|merged| !is_same(merged, expected))
+            });
+        is_different.then(|| format!("sinks hold {:?}, the batch has {expected:?}", known.merged))
+    }
+}
+
+/// The fields of an entry's key that belong to its parent.
+fn parent(stage: &Stage, key: &KeyValues) -> KeyValues {
+    let Some(top_k) = &stage.top_k else { return key.clone() };
+    let kept = key.0.iter().enumerate().filter(|(field, _)| !top_k.entity.contains(field));
+    KeyValues(kept.map(|(_, value)| value.clone()).collect())
+}
+
+/// Two values are one result: floats are multiples of a quarter here, so sums are exact.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Float(a), Value::Float(b)) => {
+            a == b || (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+        }
+        _ => a == b,
+    }
+}
+
+/// What a sink that adds deltas up has after one more.
+fn merge(
+    aggregates: &AggregateLayout,
+    before: &[Option<Value>],
+    delta: &[Value],
+) -> Vec<Option<Value>> {
+    let functions = aggregates.accumulators().iter().map(|accumulator| accumulator.function);
+    let one = |((before, delta), function): ((&Option<Value>, &Value), Function)| {
+        let before = before.as_ref()?;
+        if function == Function::Mean {
+            // A mean without its count cannot be merged.
+            return None;
+        }
+        if *delta == Value::Null {
+            return Some(before.clone());
+        }
+        if *before == Value::Null {
+            return Some(delta.clone());
+        }
+        let is_wanted = |order: Ordering| {
+            let kept = if delta.compare(before) == order { delta } else { before };
+            Some(kept.clone())
+        };
+        match (function, before, delta) {
+            (Function::Count | Function::Sum, Value::Int(a), Value::Int(b)) => {
+                Some(Value::Int(a + b))
+            }
+            (Function::Sum, Value::Float(a), Value::Float(b)) => Some(Value::Float(a + b)),
+            (Function::Min, ..) => is_wanted(Ordering::Less),
+            (Function::Max, ..) => is_wanted(Ordering::Greater),
+            // Panes do not carry what it takes to merge these.
+            _ => None,
+        }
+    };
+    before.iter().zip(delta).zip(functions).map(one).collect()
+}

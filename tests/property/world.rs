@@ -1,0 +1,239 @@
+//! Several shards without threads: a queue per sender and receiver, and a seed that picks which
+//! message is delivered next. Order between senders is arbitrary, per sender fixed, as with
+//! threads.
+
+use nilometer_model::account::{DropReason, StageAccount};
+use nilometer_model::batch::{KeyValues, Record};
+use nilometer_model::invariant::{ORDER_1, WM_1};
+use nilometer_model::key::Router;
+use nilometer_model::pane::{PaneBatch, PaneMeta, StageId};
+use nilometer_model::plan::{Job, Plan};
+use nilometer_model::row::{Position, RowBatch};
+use nilometer_model::shard::{ExchangeDeltas, ExchangeMark, Output, Shard};
+use nilometer_model::symbol::Symbols;
+use nilometer_model::time::Watermark;
+use nilometer_model::value::Value;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+/// A pane as a sink reads it.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) stage: StageId,
+    pub(crate) key: KeyValues,
+    pub(crate) meta: PaneMeta,
+    pub(crate) values: Vec<Value>,
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stage, key, meta, values } = self;
+        write!(f, "stage {} {:?} {meta:?} {values:?}", stage.0, key.0)
+    }
+}
+
+enum Message {
+    Records(RowBatch),
+    Watermark(Watermark),
+    Deltas(ExchangeDeltas),
+    Mark(ExchangeMark),
+}
+
+/// A node without actors.
+pub(crate) struct World {
+    pub(crate) plan: Arc<Plan>,
+    symbols: Arc<Symbols>,
+    shards: Vec<Shard>,
+    router: Router,
+    /// By sender and receiver; the source is the sender after the last shard.
+    queues: BTreeMap<(usize, usize), VecDeque<Message>>,
+    /// The last mark of each exchanged stage and sender, as the receivers saw it.
+    marks: BTreeMap<(StageId, usize, usize), Watermark>,
+    random: u64,
+    /// In the order in which they came.
+    pub(crate) panes: Vec<Seen>,
+    /// Copies dropped, by grouping and key.
+    pub(crate) dropped: BTreeMap<(Box<str>, KeyValues), u64>,
+}
+
+impl World {
+    pub(crate) fn new(plan: Arc<Plan>, shards: usize, seed: u64) -> Self {
+        let symbols = Arc::new(Symbols::default());
+        let make = |id| {
+            let mut shard = Shard::new(plan.clone(), symbols.clone(), id, shards);
+            shard.trace_drops(true);
+            shard
+        };
+        Self {
+            shards: (0..shards).map(make).collect(),
+            router: Router::from_row(&plan.row, &plan.shard_by, plan.key_groups, shards),
+            queues: BTreeMap::new(),
+            marks: BTreeMap::new(),
+            random: seed,
+            panes: Vec::new(),
+            dropped: BTreeMap::new(),
+            symbols,
+            plan,
+        }
+    }
+
+    /// The next of a sequence that the seed decides (SplitMix64).
+    fn draw(&mut self, below: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % below.max(1) as u64) as usize
+    }
+
+    fn push(&mut self, from: usize, to: usize, message: Message) {
+        self.queues.entry((from, to)).or_default().push_back(message);
+    }
+
+    /// Places records on their shards and delivers some of what is queued.
+    pub(crate) fn records(&mut self, job: &Job, records: &[Record]) {
+        let mut parts: Vec<_> =
+            self.shards.iter().map(|_| RowBatch::new(self.plan.row.clone())).collect();
+        let mut all = RowBatch::new(self.plan.row.clone());
+        for record in records {
+            let mut row = all.push(record.time, Position::default());
+            for (field, value) in job.fields.iter().zip(&record.values) {
+                if let Some(slot) = self.plan.row.slot(&field.name) {
+                    row.set(slot, value.intern(&self.symbols).unwrap());
+                }
+            }
+        }
+        for index in 0..all.len() {
+            let shard = self.router.shard(all.row(index), &self.symbols);
+            parts[shard].push_row(all.row(index), all.time(index), all.position(index));
+        }
+        let source = self.shards.len();
+        for (shard, part) in parts.into_iter().enumerate() {
+            if !part.is_empty() {
+                self.push(source, shard, Message::Records(part));
+            }
+        }
+        self.deliver_some();
+    }
+
+    pub(crate) fn watermark(&mut self, watermark: Watermark) {
+        for shard in 0..self.shards.len() {
+            self.push(self.shards.len(), shard, Message::Watermark(watermark));
+        }
+        self.deliver_some();
+    }
+
+    fn deliver_some(&mut self) {
+        for _ in 0..self.draw(2 * self.shards.len() + 1) {
+            self.deliver();
+        }
+    }
+
+    /// Delivers everything.
+    pub(crate) fn settle(&mut self) {
+        while self.deliver() {}
+    }
+
+    /// All input has ended, and everything has been delivered.
+    pub(crate) fn end(&mut self) {
+        self.watermark(Watermark::MAX);
+        self.settle();
+    }
+
+    /// Everything that is queued is delivered; then every shard becomes bytes, is dropped, and comes
+    /// back in a process that has never seen a text.
+    pub(crate) fn restart(&mut self) {
+        self.settle();
+        let images: Vec<_> = self.shards.iter().map(|shard| shard.encode().unwrap()).collect();
+        self.shards.clear();
+        self.symbols = Arc::new(Symbols::default());
+        let count = images.len();
+        self.router =
+            Router::from_row(&self.plan.row, &self.plan.shard_by, self.plan.key_groups, count);
+        for (id, image) in images.iter().enumerate() {
+            let (plan, symbols) = (self.plan.clone(), self.symbols.clone());
+            let mut shard = Shard::decode(plan, symbols, (id, count), image).unwrap();
+            shard.trace_drops(true);
+            self.shards.push(shard);
+        }
+    }
+
+    /// Delivers the first message of some queue; `false` if there is none.
+    fn deliver(&mut self) -> bool {
+        self.queues.retain(|_, queue| !queue.is_empty());
+        let choice = self.draw(self.queues.len());
+        let Some(entry) = self.queues.iter_mut().nth(choice) else { return false };
+        let to = entry.0.1;
+        let Some(message) = entry.1.pop_front() else { return false };
+        let mut out = Output::default();
+        let shard = &mut self.shards[to];
+        match message {
+            Message::Records(batch) => shard.records(&batch, &mut out),
+            Message::Watermark(watermark) => shard.watermark(watermark, &mut out),
+            Message::Deltas(deltas) => shard.exchange(&deltas, &mut out),
+            Message::Mark(mark) => {
+                let last = self.marks.entry((mark.stage, mark.from, to)).or_insert(Watermark::MIN);
+                assert!(*last <= mark.watermark, "{WM_1}: {mark:?} after {last:?}");
+                *last = mark.watermark;
+                shard.mark(&mark, &mut out)
+            }
+        }
+        .unwrap();
+        self.take(to, out);
+        true
+    }
+
+    fn take(&mut self, from: usize, out: Output) {
+        // Deltas before marks: what ORDER-1 asks of whoever sends them.
+        assert!(out.marks.is_empty() || self.shards.len() > 1, "{ORDER_1}: nothing to exchange");
+        for (to, deltas) in out.exchanges {
+            self.push(from, to, Message::Deltas(deltas));
+        }
+        for mark in out.marks {
+            for to in 0..self.shards.len() {
+                self.push(from, to, Message::Mark(mark));
+            }
+        }
+        for dropped in out.dropped {
+            assert_eq!(dropped.reason, DropReason::Expired);
+            let stage = &self.plan.stages[dropped.stage.index()];
+            let name = stage.name.strip_suffix("/all").unwrap_or(&stage.name);
+            let key = KeyValues(stage.key.values(&dropped.key, &self.symbols));
+            *self.dropped.entry((name.into(), key)).or_default() += 1;
+        }
+        for batch in out.panes {
+            self.see(&batch);
+        }
+    }
+
+    fn see(&mut self, batch: &PaneBatch) {
+        let stage = &self.plan.stages[batch.stage.index()];
+        for (meta, key, words) in batch.iter(stage.key.words(), stage.aggregates.words()) {
+            let values = (0..stage.aggregates.accumulators().len())
+                .map(|index| stage.aggregates.finish(words, index).value(&self.symbols));
+            self.panes.push(Seen {
+                stage: batch.stage,
+                key: KeyValues(stage.key.values(key, &self.symbols)),
+                meta: *meta,
+                values: values.collect(),
+            });
+        }
+    }
+
+    /// Whether no shard holds anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shards.iter().all(Shard::is_empty)
+    }
+
+    /// Accounts by stage, over all shards.
+    pub(crate) fn accounts(&self) -> Vec<StageAccount> {
+        let mut all = vec![StageAccount::default(); self.plan.stages.len()];
+        for shard in &self.shards {
+            for (sum, account) in all.iter_mut().zip(shard.accounts()) {
+                sum.merge(&account);
+            }
+        }
+        all
+    }
+}
