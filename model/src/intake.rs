@@ -221,15 +221,14 @@ fn assign(
     }
     // Back from the latest window, as long as they touch what is counted.
     let mut touched = window.assign(record.extent.last(), shift);
-    while touched.end() > record.from && windows.len() < SPLITS_MAX {
+    // A window without an end holds the end of time, too.
+    let holds = |window: Window| window.end() > record.from || window.contains(record.from);
+    while holds(touched) && windows.len() < SPLITS_MAX {
         windows.push(touched);
         let Some(before) = window.before(touched, shift) else { return record.from };
         touched = before;
     }
-    if touched.end() > record.from {
-        return touched.end();
-    }
-    record.from
+    if holds(touched) { touched.end() } else { record.from }
 }
 
 /// The number that shifts the windows of a key.

@@ -4,11 +4,12 @@
 use crate::world::World;
 use nilometer_model::aggregate::Function;
 use nilometer_model::batch::Record;
-use nilometer_model::pane::AccumulationMode;
-use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, TopKSpec, Trigger};
+use nilometer_model::pane::{AccumulationMode, Emission};
+use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, TopKSpec};
 use nilometer_model::planner::plan;
 use nilometer_model::row::Field;
 use nilometer_model::time::{EventTime, Span, Watermark};
+use nilometer_model::trigger::Trigger;
 use nilometer_model::value::{Type, Value};
 use nilometer_model::window::{Phase, WindowFn};
 use std::sync::Arc;
@@ -24,7 +25,9 @@ fn grouping(name: &str, key: &[&str], size: i64, mode: AccumulationMode) -> Grou
         name: name.into(),
         key: key.iter().map(|name| KeyColumn::plain(name)).collect(),
         window: WindowFn::Fixed { size: Span::from_millis(size), offset: 0, phase: Phase::Aligned },
-        trigger: Trigger::RepeatAfterWatermark,
+        trigger: Trigger::default_trigger(),
+        emission: Emission::default(),
+        gap_field: None,
         mode,
         allowed_lateness: Span::from_millis(1_000),
         aggregates: vec![

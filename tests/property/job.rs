@@ -1,12 +1,11 @@
 //! Random jobs: flat groupings, cascades, top-K lists, splits; few keys, small windows.
 
 use nilometer_model::aggregate::Function;
-use nilometer_model::pane::AccumulationMode;
-use nilometer_model::plan::{
-    AggregateSpec, Grouping, Job, KeyColumn, PhaseBy, Spread, TopKSpec, Trigger,
-};
+use nilometer_model::pane::{AccumulationMode, Emission};
+use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, PhaseBy, Spread, TopKSpec};
 use nilometer_model::row::Field;
 use nilometer_model::time::Span;
+use nilometer_model::trigger::Trigger;
 use nilometer_model::value::Type;
 use nilometer_model::window::{Phase, WindowFn};
 use proptest::prelude::*;
@@ -181,7 +180,9 @@ fn grouping(name: &str, choices: Choices, is_split: bool, style: Style) -> Group
         name: name.into(),
         key,
         window: choices.window,
-        trigger: Trigger::RepeatAfterWatermark,
+        trigger: Trigger::default_trigger(),
+        emission: Emission::default(),
+        gap_field: None,
         mode: choices.mode,
         allowed_lateness: choices.lateness,
         aggregates,
