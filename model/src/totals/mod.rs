@@ -18,29 +18,34 @@ mod told;
 #[cfg(test)]
 mod tests;
 
+/// Two groupings of which one does not sum to the other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{aggregate}` of {coarse} is {expected} for {key} in {window}, but {fine} sums to {found}"
+)]
+pub struct Difference {
+    /// Name of the aggregate.
+    pub aggregate: Box<str>,
+    /// The grouping with the coarser key.
+    pub coarse: Box<str>,
+    /// The other.
+    pub fine: Box<str>,
+    /// The key, as JSON values.
+    pub key: String,
+    /// The window.
+    pub window: Window,
+    /// What the coarser grouping says, times the copies of a record that the finer one makes.
+    pub expected: i128,
+    /// What the finer one sums to, times the copies that the coarser one makes.
+    pub found: i128,
+}
+
 /// Groupings do not sum to each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TotalsError {
     /// Two groupings differ.
-    #[error(
-        "totals differ: `{aggregate}` of {coarse} is {expected} for {key} in {window}, but {fine} sums to {found}; this is a fault of nilometer, please report it"
-    )]
-    Differ {
-        /// Name of the aggregate.
-        aggregate: Box<str>,
-        /// The grouping with the coarser key.
-        coarse: Box<str>,
-        /// The other.
-        fine: Box<str>,
-        /// The key, as JSON values.
-        key: String,
-        /// The window.
-        window: Window,
-        /// What the coarser grouping says, times the copies of a record that the finer one makes.
-        expected: i128,
-        /// What the finer one sums to, times the copies that the coarser one makes.
-        found: i128,
-    },
+    #[error("totals differ: {0}; this is a fault of nilometer, please report it")]
+    Differ(Box<Difference>),
     /// A grouping does not count all records.
     #[error(
         "totals differ: {grouping} counts {found} records of {expected}; this is a fault of nilometer, please report it"
@@ -154,7 +159,7 @@ fn compare(
             if expected != found {
                 let values = totals.get(at).or(parts.get(at)).map(|(values, _)| &values[..]);
                 let (aggregate, (_, (start, end))) = (coarse.name_of(*mine), at);
-                return Err(TotalsError::Differ {
+                let difference = Difference {
                     aggregate,
                     coarse: coarse.grouping.name.clone(),
                     fine: fine.grouping.name.clone(),
@@ -165,7 +170,8 @@ fn compare(
                     ),
                     expected,
                     found,
-                });
+                };
+                return Err(TotalsError::Differ(Box::new(difference)));
             }
             compared += 1;
         }
