@@ -7,9 +7,17 @@
 //! per process, since keys come from outside.
 #![expect(clippy::indexing_slicing, reason = "offsets come from the layout that sized the key")]
 
-use crate::row::{Field, RowLayout, Slot, wide};
+mod packer;
+mod router;
+mod stable;
+
+pub use packer::KeyPacker;
+pub use router::Router;
+pub use stable::{KEY_GROUPS, KEY_VERSION, KeyGroup, encode, stable_hash};
+
+use crate::row::{Field, wide};
 use crate::symbol::{Symbol, Symbols};
-use crate::value::{Datum, Type, Value, ip_bits};
+use crate::value::{Datum, Type, Value};
 use std::cmp::Ordering;
 
 /// Where a field lies in a packed key.
@@ -162,257 +170,15 @@ fn place(used: &mut Vec<usize>, bits: usize) -> (usize, usize) {
     (used.len() - 1, 0)
 }
 
-/// Moves up to 64 bits from a word of a row or key to a word of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Move {
-    from: u16,
-    from_shift: u8,
-    to: u16,
-    to_shift: u8,
-    mask: u64,
-    /// Whether equal values may have different bits.
-    is_float: bool,
-}
-
-/// Where the null bits of one word of the source go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Nulls {
-    word: u16,
-    /// The bits that are fields of the key: if none is set, there is nothing to do.
-    mask: u64,
-    /// From bit, to word, to bit.
-    bits: Vec<(u8, u16, u8)>,
-}
-
-/// A compiled projection: the key of a row, or the coarser key of a key. No look-up, no branch on
-/// types, no allocation. It rests on null fields being all zero in rows and keys.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KeyPacker {
-    moves: Vec<Move>,
-    nulls: Vec<Nulls>,
-    words: usize,
-}
-
-/// Where a field lies in the source of a projection.
-struct Source {
-    word: u16,
-    shift: u8,
-    null_word: u16,
-    null_bit: u8,
-}
-
-impl KeyPacker {
-    /// From a row: `sources` gives the row's slot of each key field, in key order.
-    pub fn from_row(target: &KeyLayout, sources: &[Slot]) -> Self {
-        Self::new(
-            target,
-            sources.iter().map(|slot| Source {
-                word: slot.word,
-                shift: 0,
-                null_word: slot.index >> 6,
-                null_bit: (slot.index & 63) as u8,
-            }),
-        )
-    }
-
-    /// From a finer key: `sources` gives its field number for each field of the target.
-    pub fn from_key(target: &KeyLayout, parent: &KeyLayout, sources: &[usize]) -> Self {
-        let slots = sources.iter().filter_map(|field| parent.slots.get(*field));
-        Self::new(
-            target,
-            slots.map(|slot| Source {
-                word: slot.word,
-                shift: slot.shift,
-                null_word: slot.null_word,
-                null_bit: slot.null_bit,
-            }),
-        )
-    }
-
-    fn new(target: &KeyLayout, sources: impl Iterator<Item = Source>) -> Self {
-        let mut packer = Self { moves: Vec::new(), nulls: Vec::new(), words: target.words };
-        for (source, to) in sources.zip(&target.slots) {
-            let bits = to.ty.key_bits();
-            for half in 0..bits.div_ceil(64) as u16 {
-                packer.moves.push(Move {
-                    from: source.word + half,
-                    from_shift: source.shift,
-                    to: to.word + half,
-                    to_shift: to.shift,
-                    mask: mask(bits.min(64)),
-                    is_float: to.ty == Type::F64,
-                });
-            }
-            let known = packer.nulls.iter().position(|nulls| nulls.word == source.null_word);
-            let at = known.unwrap_or_else(|| {
-                packer.nulls.push(Nulls { word: source.null_word, mask: 0, bits: Vec::new() });
-                packer.nulls.len() - 1
-            });
-            packer.nulls[at].mask |= 1 << source.null_bit;
-            packer.nulls[at].bits.push((source.null_bit, to.null_word, to.null_bit));
-        }
-        packer
-    }
-
-    /// Words of the key that it makes.
-    pub fn words(&self) -> usize {
-        self.words
-    }
-
-    /// Packs the key of `source` into `key`, whatever that held.
-    pub fn pack(&self, source: &[u64], key: &mut [u64]) {
-        key.fill(0);
-        for step in &self.moves {
-            let value = source[usize::from(step.from)] >> step.from_shift & step.mask;
-            let value = if step.is_float { canonical_float(value) } else { value };
-            key[usize::from(step.to)] |= value << step.to_shift;
-        }
-        for nulls in &self.nulls {
-            let word = source[usize::from(nulls.word)];
-            if word & nulls.mask != 0 {
-                for (bit, to, to_bit) in &nulls.bits {
-                    key[usize::from(*to)] |= (word >> bit & 1) << to_bit;
-                }
-            }
-        }
-    }
-}
-
-fn canonical_float(bits: u64) -> u64 {
-    let [low, _] = canonical(Datum::Float(f64::from_bits(bits)));
-    low
-}
-
 /// Whether two packed keys are equal. Keys are a few words: a loop beats a call.
 pub(crate) fn is_same_key(a: &[u64], b: &[u64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
-/// Version of the stable encoding; the first byte of every encoded key.
-pub const KEY_VERSION: u8 = 1;
-
-/// Appends the stable, order-preserving form of a key to `out`: two keys of one layout compare as
-/// their bytes do.
-///
-/// Null is 0x00; a value is 0x01 and then: integers as 16 bytes big-endian with the sign turned;
-/// floats as their total-order bits; text with 0x00 escaped as 0x00 0xff and closed by 0x00 0x00;
-/// addresses as 16 bytes; truth values as one byte.
-pub fn encode(values: &[Value], out: &mut Vec<u8>) {
-    out.push(KEY_VERSION);
-    for value in values {
-        if *value == Value::Null {
-            out.push(0);
-            continue;
-        }
-        out.push(1);
-        match value {
-            Value::Null => {}
-            Value::Bool(truth) => out.push(u8::from(*truth)),
-            Value::Int(number) => {
-                out.extend_from_slice(&((*number as u128) ^ (1 << 127)).to_be_bytes());
-            }
-            Value::Float(number) => {
-                let [bits, _] = canonical(Datum::Float(*number));
-                let turned = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
-                out.extend_from_slice(&turned.to_be_bytes());
-            }
-            Value::Text(text) | Value::Object(text) => {
-                for byte in text.bytes() {
-                    out.push(byte);
-                    if byte == 0 {
-                        out.push(0xff);
-                    }
-                }
-                out.extend_from_slice(&[0, 0]);
-            }
-            Value::Ip(address) => out.extend_from_slice(&ip_bits(*address).to_be_bytes()),
-        }
-    }
-}
-
-/// The hash that places keys, over the stable form: XXH64 with seed 0. Fixed for ever.
-pub fn stable_hash(encoded: &[u8]) -> u64 {
-    twox_hash::XxHash64::oneshot(0, encoded)
-}
-
-/// A fixed hash bucket of keys: the unit that moves between shards and nodes.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-pub struct KeyGroup(pub u16);
-
-/// How many key groups a deployment has, unless set otherwise; never changed afterwards.
-pub const KEY_GROUPS: u16 = 256;
-
-impl KeyGroup {
-    /// The group of a stable hash among `groups` (at least one).
-    pub fn of(hash: u64, groups: u16) -> Self {
-        Self((hash % u64::from(groups.max(1))) as u16)
-    }
-
-    /// The shard that owns the group: contiguous runs, as even as can be, over `shards`.
-    pub fn shard(self, groups: u16, shards: usize) -> usize {
-        usize::from(self.0) * shards.max(1) / usize::from(groups.max(1))
-    }
-}
-
-/// Finds the shard of a row, remembering what it found: the stable hash is computed once per
-/// shard key, not once per record.
-#[derive(Debug)]
-pub struct Router {
-    layout: KeyLayout,
-    packer: KeyPacker,
-    groups: u16,
-    shards: usize,
-    /// Shards of the keys seen, by packed key. Cleared when it reaches `CACHE_MAX`.
-    known: hashbrown::HashMap<Box<[u64]>, u32, foldhash::fast::RandomState>,
-    key: Vec<u64>,
-}
-
-impl Router {
-    const CACHE_MAX: usize = 1 << 16;
-
-    /// A router by the key fields `fields` of rows of `row`; fields that the row lacks are left
-    /// out.
-    pub fn from_row(row: &RowLayout, fields: &[Box<str>], groups: u16, shards: usize) -> Self {
-        let slots: Vec<_> = fields.iter().filter_map(|name| row.slot(name)).collect();
-        let layout = KeyLayout::new(
-            slots.iter().zip(fields).map(|(slot, name)| Field { name: name.clone(), ty: slot.ty }),
-        );
-        let packer = KeyPacker::from_row(&layout, &slots);
-        Self::new(layout, packer, groups, shards)
-    }
-
-    /// A router by `layout`, whose keys `packer` makes.
-    pub fn new(layout: KeyLayout, packer: KeyPacker, groups: u16, shards: usize) -> Self {
-        let key = vec![0; layout.words()];
-        Self { layout, packer, groups, shards, known: hashbrown::HashMap::default(), key }
-    }
-
-    /// The shard that owns the key of `source`, a row or key of the layout that the packer reads.
-    pub fn shard(&mut self, source: &[u64], symbols: &Symbols) -> usize {
-        if self.shards <= 1 {
-            return 0;
-        }
-        self.packer.pack(source, &mut self.key);
-        if let Some(shard) = self.known.get(self.key.as_slice()) {
-            return *shard as usize;
-        }
-        let mut encoded = Vec::new();
-        encode(&self.layout.values(&self.key, symbols), &mut encoded);
-        let group = KeyGroup::of(stable_hash(&encoded), self.groups);
-        let shard = group.shard(self.groups, self.shards);
-        if self.known.len() >= Self::CACHE_MAX {
-            self.known.clear();
-        }
-        self.known.insert(self.key.as_slice().into(), shard as u32);
-        shard
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::RowLayout;
     use crate::row::{Position, RowBatch};
     use crate::time::EventTime;
     use proptest::prelude::*;

@@ -1,0 +1,124 @@
+//! From the machines of a shard to their image.
+#![expect(clippy::indexing_slicing, reason = "accumulators have the widths of their layout")]
+
+use super::{
+    CellImage, GroupImage, KeyImage, MachineImage, SentImage, Stored, Words, accumulators,
+};
+use crate::aggregate::AggregateLayout;
+use crate::key::KeyLayout;
+use crate::machine_table::{Actor, MachineTable};
+use crate::symbol::{Symbol, Symbols};
+use crate::table::KeyTable;
+use crate::topk::{Sent, TopKTable};
+use crate::value::{Value, ip_bits};
+
+pub(super) struct Writer<'a> {
+    pub(super) symbols: &'a Symbols,
+}
+
+impl Writer<'_> {
+    fn key(&self, layout: &KeyLayout, key: &[u64]) -> Vec<Stored> {
+        let stored = |value| match value {
+            Value::Null => Stored::Null,
+            Value::Bool(truth) => Stored::Bool(truth),
+            Value::Int(number) => Stored::Int(number),
+            Value::Float(number) => Stored::Float(number),
+            Value::Text(text) => Stored::Text((*text).into()),
+            Value::Object(text) => Stored::Object((*text).into()),
+            Value::Ip(address) => Stored::Ip(ip_bits(address)),
+        };
+        layout.values(key, self.symbols).into_iter().map(stored).collect()
+    }
+
+    fn words(&self, layout: &AggregateLayout, words: &[u64]) -> Words {
+        let mut image = Words { words: words.to_vec(), texts: Vec::new() };
+        for at in layout.symbol_words() {
+            if let Some(number) = words[at].checked_sub(1) {
+                let symbol = Symbol::from_number(number as u32);
+                image.texts.push(self.symbols.text(symbol).into());
+                // A place holder that says "there is a text".
+                image.words[at] = 1;
+            }
+        }
+        image
+    }
+
+    pub(super) fn keys(&self, table: &KeyTable, layout: &KeyLayout) -> Vec<KeyImage> {
+        let aggregates = &table.rules.aggregates;
+        let cells = &table.cells;
+        let key = |head| {
+            let chain = std::iter::successors(Some(head), |cell| cells.next(*cell));
+            let image = chain.map(|cell| {
+                let meta = cells.meta(cell);
+                CellImage {
+                    window: cells.window(cell),
+                    index: meta.index,
+                    has_news: meta.has_news,
+                    sent: meta.sent,
+                    delta: self.words(aggregates, cells.delta(cell)),
+                    total: table
+                        .rules
+                        .keeps_total
+                        .then(|| self.words(aggregates, cells.total(cell))),
+                }
+            });
+            KeyImage { key: self.key(layout, cells.key(head)), cells: image.collect() }
+        };
+        cells.heads().map(key).collect()
+    }
+
+    pub(super) fn machines(&self, table: &MachineTable, layout: &KeyLayout) -> Vec<MachineImage> {
+        let aggregates = &table.rules.aggregates;
+        let image = |actor: &Actor| {
+            let (mut machine, mut texts) = (actor.machine.clone(), Vec::new());
+            for words in accumulators(&mut machine) {
+                let image = self.words(aggregates, words);
+                words.clone_from(&image.words);
+                texts.extend(image.texts);
+            }
+            MachineImage { key: self.key(layout, &actor.key), machine, texts }
+        };
+        table.actors().map(image).collect()
+    }
+
+    pub(super) fn groups(&self, table: &TopKTable) -> Vec<GroupImage> {
+        let aggregates = &table.rules.aggregates;
+        let sent = |sent: &Sent| SentImage {
+            values: self.words(aggregates, &sent.values),
+            index: sent.index,
+            timing: sent.timing,
+        };
+        let groups = table.groups.iter().filter_map(|group| {
+            let window = group.window?;
+            let chain = std::iter::successors(group.entries, |entry| table.candidates.next(*entry));
+            let entries: Vec<_> = chain.collect();
+            let place =
+                |entry| entries.iter().position(|known| *known == entry).unwrap_or(0) as u32;
+            let width = group.news_values.len() / group.news.len().max(1);
+            let news = group.news.iter().enumerate().map(|(index, entry)| {
+                let values = &group.news_values[index * width..(index + 1) * width];
+                let values = (width > 0).then(|| self.words(aggregates, values));
+                (place(*entry), values)
+            });
+            let candidates = entries.iter().map(|entry| {
+                let key = self.key(&table.key, table.candidates.key(*entry));
+                (key, self.words(aggregates, table.candidates.total(*entry)))
+            });
+            let listed = group
+                .listed
+                .iter()
+                .map(|listed| (place(listed.entry), listed.rank, sent(&listed.sent)));
+            Some(GroupImage {
+                parent: self.key(&table.spec.parent, &group.parent),
+                window,
+                index: group.index,
+                total: self.words(aggregates, &group.total),
+                candidates: candidates.collect(),
+                news: news.collect(),
+                listed: listed.collect(),
+                other: group.other.as_ref().map(sent),
+            })
+        });
+        groups.collect()
+    }
+}

@@ -1,0 +1,75 @@
+//! The form of a key that outlives the process, and where its hash places it.
+//!
+//! It orders as the values do, starts with a version, and is hashed by XXH64: none of this ever
+//! changes, since it decides which shard, node or stored state a key belongs to.
+
+use super::canonical;
+use crate::value::{Datum, Value, ip_bits};
+
+/// Version of the stable encoding; the first byte of every encoded key.
+pub const KEY_VERSION: u8 = 1;
+
+/// Appends the stable, order-preserving form of a key to `out`: two keys of one layout compare as
+/// their bytes do.
+///
+/// Null is 0x00; a value is 0x01 and then: integers as 16 bytes big-endian with the sign turned;
+/// floats as their total-order bits; text with 0x00 escaped as 0x00 0xff and closed by 0x00 0x00;
+/// addresses as 16 bytes; truth values as one byte.
+pub fn encode(values: &[Value], out: &mut Vec<u8>) {
+    out.push(KEY_VERSION);
+    for value in values {
+        if *value == Value::Null {
+            out.push(0);
+            continue;
+        }
+        out.push(1);
+        match value {
+            Value::Null => {}
+            Value::Bool(truth) => out.push(u8::from(*truth)),
+            Value::Int(number) => {
+                out.extend_from_slice(&((*number as u128) ^ (1 << 127)).to_be_bytes());
+            }
+            Value::Float(number) => {
+                let [bits, _] = canonical(Datum::Float(*number));
+                let turned = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+                out.extend_from_slice(&turned.to_be_bytes());
+            }
+            Value::Text(text) | Value::Object(text) => {
+                for byte in text.bytes() {
+                    out.push(byte);
+                    if byte == 0 {
+                        out.push(0xff);
+                    }
+                }
+                out.extend_from_slice(&[0, 0]);
+            }
+            Value::Ip(address) => out.extend_from_slice(&ip_bits(*address).to_be_bytes()),
+        }
+    }
+}
+
+/// The hash that places keys, over the stable form: XXH64 with seed 0. Fixed for ever.
+pub fn stable_hash(encoded: &[u8]) -> u64 {
+    twox_hash::XxHash64::oneshot(0, encoded)
+}
+
+/// A fixed hash bucket of keys: the unit that moves between shards and nodes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub struct KeyGroup(pub u16);
+
+/// How many key groups a deployment has, unless set otherwise; never changed afterwards.
+pub const KEY_GROUPS: u16 = 256;
+
+impl KeyGroup {
+    /// The group of a stable hash among `groups` (at least one).
+    pub fn of(hash: u64, groups: u16) -> Self {
+        Self((hash % u64::from(groups.max(1))) as u16)
+    }
+
+    /// The shard that owns the group: contiguous runs, as even as can be, over `shards`.
+    pub fn shard(self, groups: u16, shards: usize) -> usize {
+        usize::from(self.0) * shards.max(1) / usize::from(groups.max(1))
+    }
+}
