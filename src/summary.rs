@@ -229,6 +229,7 @@ mod tests {
             trigger: Trigger::default_trigger(),
             emission: nilometer_model::pane::Emission::default(),
             gap_field: None,
+            allow_closing: false,
             mode: AccumulationMode::Accumulating,
             allowed_lateness: Span::ZERO,
             aggregates: vec![AggregateSpec {

@@ -27,6 +27,7 @@ fn run(window: WindowFn, trigger: Trigger, mode: AccumulationMode, lateness: i64
     let mut sums = grouping("s", &["a"], mode);
     sums.window = window;
     sums.trigger = trigger;
+    sums.allow_closing = true;
     sums.allowed_lateness = Span::from_millis(lateness);
     Run::new(vec![sums])
 }

@@ -72,6 +72,8 @@ pub struct Grouping {
     pub mode: AccumulationMode,
     /// Which panes are emitted beside those with news, and what time they carry.
     pub emission: Emission,
+    /// Whether the trigger may finish and so close windows for records that come later.
+    pub allow_closing: bool,
     /// How long state is kept after completion.
     pub allowed_lateness: Span,
     /// Aggregates, in the order of output.

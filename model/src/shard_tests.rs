@@ -21,6 +21,7 @@ pub(crate) fn grouping(name: &str, key: &[&str], mode: AccumulationMode) -> Grou
         trigger: Trigger::default_trigger(),
         emission: crate::pane::Emission::default(),
         gap_field: None,
+        allow_closing: false,
         mode,
         allowed_lateness: Span::from_millis(100),
         aggregates: vec![AggregateSpec {

@@ -94,6 +94,7 @@ impl Shape {
             trigger: Trigger::default_trigger(),
             emission: nilometer_model::pane::Emission::default(),
             gap_field: None,
+            allow_closing: false,
             mode: AccumulationMode::Discarding,
             allowed_lateness: Span::ZERO,
             aggregates: aggregates(self.entity == Entity::Host),

@@ -18,9 +18,9 @@ use std::net::IpAddr;
 pub(super) fn check(
     tree: &IdedExpr,
     places: &SourceInfo,
-    fields: &[Field],
+    (noun, fields): (&'static str, &[Field]),
 ) -> Result<TypedExpr, Vec<CelError>> {
-    let mut checker = Checker { places, fields, errors: Vec::new() };
+    let mut checker = Checker { places, noun, fields, errors: Vec::new() };
     match checker.expr(tree) {
         Some(expr) if checker.errors.is_empty() => Ok(expr),
         Some(_) | None => {
@@ -32,6 +32,8 @@ pub(super) fn check(
 
 struct Checker<'a> {
     places: &'a SourceInfo,
+    /// What a name stands for, in messages.
+    noun: &'static str,
     fields: &'a [Field],
     errors: Vec<CelError>,
 }
@@ -130,7 +132,7 @@ impl Checker<'_> {
         if found.is_none() {
             let known = self.fields.iter().map(|field| &*field.name);
             let help = nearest(&name, known).map(|near| format!("did you mean `{near}`?"));
-            self.error(at, format!("there is no field `{name}`"), help);
+            self.error(at, format!("there is no {} `{name}`", self.noun), help);
         }
         found.cloned()
     }

@@ -55,7 +55,7 @@ impl fmt::Display for CelError {
 /// # Errors
 /// Everything that is wrong with it; after a syntax error only that one.
 pub fn compile(source: &str, fields: &[Field]) -> Result<TypedExpr, Vec<CelError>> {
-    let expr = typed(source, fields)?;
+    let expr = typed(source, ("field", fields))?;
     if expr.kind() == Kind::Null {
         return Err(vec![whole(source, "the expression is always null".into())]);
     }
@@ -67,9 +67,26 @@ pub fn compile(source: &str, fields: &[Field]) -> Result<TypedExpr, Vec<CelError
 /// # Errors
 /// As [`compile`]; also if it is anything else than true or false.
 pub fn compile_filter(source: &str, fields: &[Field]) -> Result<TypedExpr, Vec<CelError>> {
-    let expr = typed(source, fields)?;
+    condition(source, ("a filter", "field"), fields)
+}
+
+/// Compiles the condition of a trigger over `results`, the aggregates of a window.
+///
+/// # Errors
+/// As [`compile_filter`].
+pub fn compile_when(source: &str, results: &[Field]) -> Result<TypedExpr, Vec<CelError>> {
+    condition(source, ("the condition of a trigger", "aggregate"), results)
+}
+
+/// Compiles a truth value; `what` it is, and what the names in it are, for messages.
+fn condition(
+    source: &str,
+    (what, noun): (&str, &'static str),
+    fields: &[Field],
+) -> Result<TypedExpr, Vec<CelError>> {
+    let expr = typed(source, (noun, fields))?;
     if expr.kind() != Kind::Bool {
-        let message = format!("a filter must be bool, this one is {}", expr.kind());
+        let message = format!("{what} must be bool, this one is {}", expr.kind());
         return Err(vec![whole(source, message)]);
     }
     Ok(expr)
@@ -80,7 +97,11 @@ fn whole(source: &str, message: String) -> CelError {
     CelError { message, offset: 0, length: source.len(), help: None }
 }
 
-fn typed(source: &str, fields: &[Field]) -> Result<TypedExpr, Vec<CelError>> {
+/// Compiles an expression over names that are each a `noun`.
+fn typed(
+    source: &str,
+    (noun, fields): (&'static str, &[Field]),
+) -> Result<TypedExpr, Vec<CelError>> {
     if source.len() > SOURCE_BYTES_MAX {
         let message = format!("an expression has at most {SOURCE_BYTES_MAX} bytes");
         return Err(vec![whole(source, message)]);
@@ -88,19 +109,22 @@ fn typed(source: &str, fields: &[Field]) -> Result<TypedExpr, Vec<CelError>> {
     let failed = |message: &str| Err(vec![whole(source, message.into())]);
     std::thread::scope(|scope| {
         let parser = std::thread::Builder::new().name("cel".into()).stack_size(STACK_BYTES);
-        match parser.spawn_scoped(scope, || parse(source, fields)) {
+        match parser.spawn_scoped(scope, || parse(source, (noun, fields))) {
             Ok(thread) => thread.join().unwrap_or_else(|_| failed("the parser gave up on this")),
             Err(_) => failed("no memory to parse this"),
         }
     })
 }
 
-fn parse(source: &str, fields: &[Field]) -> Result<TypedExpr, Vec<CelError>> {
+fn parse(
+    source: &str,
+    (noun, fields): (&'static str, &[Field]),
+) -> Result<TypedExpr, Vec<CelError>> {
     // Without the standard macros: `has` is then an ordinary call, which may name a plain field.
     let parser =
         Env::default().parser().enable_optional_syntax(false).max_recursion_depth(NESTING_MAX);
     match parser.parse_with_source_info(source) {
-        Ok((tree, places)) => check::check(&tree, &places, fields),
+        Ok((tree, places)) => check::check(&tree, &places, (noun, fields)),
         Err(errors) => Err(vec![syntax::explain(source, &errors)]),
     }
 }

@@ -6,7 +6,7 @@
 use super::node::{Entry, Node, NodeValue};
 
 /// Gives every group the defaults that it does not set itself. Aggregates come before those of
-/// the group, by name; a `top_k` completes that of a group that has one.
+/// the group, by name; an `emit` completes that of the group, a `top_k` that of a group that has one.
 pub(crate) fn inherit(root: &mut Node) {
     let Some(defaults) = root.get("defaults").and_then(Node::entries) else { return };
     let defaults = defaults.to_vec();
@@ -24,8 +24,12 @@ fn inherit_entry(group: &mut Vec<Entry>, default: &Entry) {
     let own = group.iter_mut().find(|entry| entry.name == default.name);
     match (default.name.as_str(), own) {
         ("aggregates", Some(own)) => complete(&mut own.node, &default.node, true),
-        ("top_k", Some(own)) => complete(&mut own.node, &default.node, false),
-        ("window" | "allowed_lateness" | "mode" | "sinks" | "aggregates", None) => {
+        ("emit" | "top_k", Some(own)) => complete(&mut own.node, &default.node, false),
+        (
+            "window" | "trigger" | "allow_closing" | "emit" | "allowed_lateness" | "mode" | "sinks"
+            | "aggregates",
+            None,
+        ) => {
             group.push(default.clone());
         }
         // What is not a default of groups is reported where it was typed.

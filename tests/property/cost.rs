@@ -28,6 +28,7 @@ fn grouping(name: &str, key: &[&str], size: i64, mode: AccumulationMode) -> Grou
         trigger: Trigger::default_trigger(),
         emission: Emission::default(),
         gap_field: None,
+        allow_closing: false,
         mode,
         allowed_lateness: Span::from_millis(1_000),
         aggregates: vec![

@@ -183,6 +183,7 @@ fn grouping(name: &str, choices: Choices, is_split: bool, style: Style) -> Group
         trigger: Trigger::default_trigger(),
         emission: Emission::default(),
         gap_field: None,
+        allow_closing: false,
         mode: choices.mode,
         allowed_lateness: choices.lateness,
         aggregates,

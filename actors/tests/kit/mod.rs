@@ -49,6 +49,7 @@ fn grouping(name: &str, key: &[&str]) -> Grouping {
         trigger: Trigger::default_trigger(),
         emission: nilometer_model::pane::Emission::default(),
         gap_field: None,
+        allow_closing: false,
         mode: AccumulationMode::Accumulating,
         allowed_lateness: Span::from_millis(1_000_000),
         aggregates: vec![AggregateSpec {

@@ -34,6 +34,7 @@ pub(super) fn grouping(
         trigger: Trigger::default_trigger(),
         emission: nilometer_model::pane::Emission::default(),
         gap_field: None,
+        allow_closing: false,
         mode: AccumulationMode::Retracting,
         allowed_lateness: Span::ZERO,
         aggregates: aggregates.iter().map(aggregate).collect(),

@@ -23,6 +23,7 @@ fn grouping(name: &str, key: &[&str], aggregates: Vec<AggregateSpec>) -> Groupin
         trigger: Trigger::default_trigger(),
         emission: crate::pane::Emission::default(),
         gap_field: None,
+        allow_closing: false,
         mode: AccumulationMode::Accumulating,
         allowed_lateness: Span::from_millis(5),
         aggregates,

@@ -2,8 +2,8 @@
 //! grows its stage of full sums, and every stage learns whether its input is exchanged.
 
 use super::derive::{Node, aggregate_sources, column_sources};
-use super::{PlanError, copies, find};
-use crate::aggregate::{AggregateLayout, Function};
+use super::{PlanError, aggregate_layout, copies, find};
+use crate::aggregate::AggregateLayout;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::StageId;
 use crate::plan::{
@@ -182,18 +182,7 @@ impl Compiler<'_> {
             name: column.name.clone(),
             ty: self.type_of(column.each.first().map(|name| &**name)),
         }));
-        let aggregates = AggregateLayout::new(grouping.aggregates.iter().map(|aggregate| {
-            let ty = match aggregate.function {
-                Function::Count => Type::U64,
-                Function::Sum
-                | Function::Min
-                | Function::Max
-                | Function::Mean
-                | Function::First
-                | Function::Last => self.type_of(aggregate.fields.first().map(|name| &**name)),
-            };
-            (aggregate.name.clone(), aggregate.function, ty)
-        }));
+        let aggregates = aggregate_layout(&grouping.aggregates, &self.job.fields);
         let input = match node.parent {
             None => StageInput::Records(self.record_input(grouping, &key)),
             Some(parent) => {

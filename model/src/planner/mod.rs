@@ -10,145 +10,16 @@
 
 mod compile;
 mod derive;
+mod error;
 
-use crate::plan::{Grouping, Job, Plan};
+pub use error::PlanError;
+
+use crate::aggregate::{AggregateLayout, Function};
+use crate::plan::{AggregateSpec, Grouping, Job, Plan};
+use crate::row::Field;
 use crate::time::Span;
+use crate::value::Type;
 use crate::window::WindowFn;
-
-/// A mistake in what was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// There is nothing to compute.
-    #[error("no grouping is given: add at least one [[group]]")]
-    NoGroupings,
-    /// Two groupings have one name.
-    #[error("grouping `{grouping}` is given twice: names of groupings are unique")]
-    DuplicateGrouping {
-        /// The name.
-        grouping: Box<str>,
-    },
-    /// A name in a grouping is no field.
-    #[error(
-        "grouping `{grouping}`: `{field}` is not a field of the records{}",
-        suggest(suggestion)
-    )]
-    UnknownField {
-        /// The grouping.
-        grouping: Box<str>,
-        /// The name that is not known.
-        field: Box<str>,
-        /// The nearest field name, if one is near.
-        suggestion: Option<Box<str>>,
-    },
-    /// A name in a grouping is neither a key column nor an aggregate of it.
-    #[error("grouping `{grouping}`: `{name}` is not {what} of it{}", suggest(suggestion))]
-    UnknownName {
-        /// The grouping.
-        grouping: Box<str>,
-        /// The name.
-        name: Box<str>,
-        /// What it should be: "a key column" or "an aggregate".
-        what: &'static str,
-        /// The nearest name, if one is near.
-        suggestion: Option<Box<str>>,
-    },
-    /// A column or aggregate name appears twice in a grouping.
-    #[error("grouping `{grouping}`: `{name}` appears twice")]
-    DuplicateName {
-        /// The grouping.
-        grouping: Box<str>,
-        /// The name.
-        name: Box<str>,
-    },
-    /// An aggregate does not take values of its field's type.
-    #[error(
-        "grouping `{grouping}`: aggregate `{aggregate}` cannot take the {function} of a field of type {ty}"
-    )]
-    WrongType {
-        /// The grouping.
-        grouping: Box<str>,
-        /// The aggregate.
-        aggregate: Box<str>,
-        /// The function.
-        function: &'static str,
-        /// The type of the field.
-        ty: &'static str,
-    },
-    /// Fields that stand for each other have different types or numbers.
-    #[error(
-        "grouping `{grouping}`: `{name}` lists {found} fields where {expected} of one type are needed"
-    )]
-    UnevenCopies {
-        /// The grouping.
-        grouping: Box<str>,
-        /// Column or aggregate.
-        name: Box<str>,
-        /// How many fields it lists.
-        found: usize,
-        /// How many there must be.
-        expected: usize,
-    },
-    /// A whole-number setting is out of range.
-    #[error("grouping `{grouping}`: {what} must be at least 1")]
-    TooSmall {
-        /// The grouping.
-        grouping: Box<str>,
-        /// The setting.
-        what: &'static str,
-    },
-    /// A function cannot be used in that place.
-    #[error("grouping `{grouping}`: rank `{aggregate}` must be a count or a sum of numbers")]
-    NotRankable {
-        /// The grouping.
-        grouping: Box<str>,
-        /// The aggregate.
-        aggregate: Box<str>,
-    },
-    /// A list of the largest entries of windows that merge.
-    #[error(
-        "grouping `{grouping}`: top_k does not go with session windows: each key's merge by themselves, so that no two share one"
-    )]
-    TopKOfSessions {
-        /// The grouping.
-        grouping: Box<str>,
-    },
-    /// A window would hold more copies of a record than the plan allows.
-    #[error(
-        "grouping `{grouping}`: {overlap} windows of it overlap, more than max_overlap ({max}): make the period longer or the windows shorter"
-    )]
-    TooManyCopies {
-        /// The grouping.
-        grouping: Box<str>,
-        /// Windows that hold one record.
-        overlap: i64,
-        /// The most that are allowed.
-        max: i64,
-    },
-    /// Records that cover an interval need whole-number bounds.
-    #[error("`{field}` must be a whole-number field: it bounds the interval that a record covers")]
-    NotAnInstant {
-        /// The field.
-        field: Box<str>,
-    },
-    /// `shard_by` names something that is no field.
-    #[error("shard_by: `{field}` is not a field that every record-reading grouping has in its key")]
-    NotSharded {
-        /// The field.
-        field: Box<str>,
-    },
-    /// More fields than a row can have.
-    #[error("the plan reads {fields} fields; a row has at most {max}")]
-    TooManyFields {
-        /// How many are read.
-        fields: usize,
-        /// How many there may be.
-        max: usize,
-    },
-}
-
-fn suggest(suggestion: &Option<Box<str>>) -> String {
-    suggestion.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
-}
 
 /// The name among `names` that is nearest to `name`, if one is near enough to be a slip.
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<Box<str>> {
@@ -188,6 +59,7 @@ fn check(job: &Job) -> Vec<PlanError> {
         check_aggregates(job, grouping, &mut errors);
         check_top_k(job, grouping, &mut errors);
         check_window(job, grouping, &mut errors);
+        check_trigger(grouping, &mut errors);
     }
     if let Some(spread) = &job.spread {
         for field in [&spread.first, &spread.last] {
@@ -233,8 +105,39 @@ fn check_window(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
     }
 }
 
-fn find<'a>(job: &'a Job, name: &str) -> Option<&'a crate::row::Field> {
+fn check_trigger(grouping: &Grouping, errors: &mut Vec<PlanError>) {
+    if let Some(what) = grouping.trigger.too_small() {
+        errors.push(PlanError::TooSmall { grouping: grouping.name.clone(), what });
+    }
+    if let Some(closing) = grouping.trigger.closing(grouping.allowed_lateness)
+        && !grouping.allow_closing
+    {
+        errors.push(PlanError::LosesData { grouping: grouping.name.clone(), closing });
+    }
+}
+
+fn find<'a>(job: &'a Job, name: &str) -> Option<&'a Field> {
     job.fields.iter().find(|field| &*field.name == name)
+}
+
+/// The accumulators of `specs` over records with `fields`.
+pub fn aggregate_layout(specs: &[AggregateSpec], fields: &[Field]) -> AggregateLayout {
+    let type_of = |name: Option<&Box<str>>| {
+        let field = name.and_then(|name| fields.iter().find(|field| field.name == *name));
+        field.map_or(Type::U64, |field| field.ty)
+    };
+    AggregateLayout::new(specs.iter().map(|spec| {
+        let ty = match spec.function {
+            Function::Count => Type::U64,
+            Function::Sum
+            | Function::Min
+            | Function::Max
+            | Function::Mean
+            | Function::First
+            | Function::Last => type_of(spec.fields.first()),
+        };
+        (spec.name.clone(), spec.function, ty)
+    }))
 }
 
 fn check_fields(job: &Job, grouping: &Grouping, names: &[Box<str>], errors: &mut Vec<PlanError>) {

@@ -8,9 +8,11 @@
 //! Facts in, decision out: the watermark, the time and the window's aggregates are arguments.
 
 mod condition;
+mod safety;
 mod state;
 
 pub use condition::Condition;
+pub use safety::{Closing, Earliest};
 pub(crate) use state::Arrival;
 pub use state::{Facts, TriggerState};
 

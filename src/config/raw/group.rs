@@ -1,17 +1,25 @@
 //! Raw types of `[[group]]` and `[defaults]`.
 
 use super::lists::{List, Names};
-use super::quantity::{Length, Shift};
+use super::quantity::Length;
 use super::reader::Presence::{Default, Optional, Required, RequiredOrInherited};
 use super::scalar::{Whole, raw_names};
 use super::table::raw_table;
-use super::text_or_table::{RawAggregate, RawColumn, RawWindow};
+use super::text_or_table::{RawAggregate, RawColumn};
+use super::trigger::{RawEmit, RawTrigger};
+use super::window::RawWindow;
 
 raw_table! {
     /// What every group takes over unless it says otherwise.
     pub(crate) struct RawDefaults {
         /// Window of the groups.
         window: RawWindow = Optional,
+        /// When a group emits.
+        trigger: RawTrigger = Optional,
+        /// Whether a trigger may finish.
+        allow_closing: bool = Optional,
+        /// Completes the `emit` of groups.
+        emit: RawEmit = Optional,
         /// How long state is kept after a window is complete.
         allowed_lateness: Length = Optional,
         /// What sinks see.
@@ -32,8 +40,14 @@ raw_table! {
         name: String = Required,
         /// What records are grouped by: names of fields, or columns with a name that take each of several fields. Empty: one group.
         key: List<RawColumn> = Required,
-        /// `"global"`, or `{ fixed = size, offset = shift, phase = "aligned" | "by_key" }`.
+        /// `"global"`, or a table: `{ fixed = length }`, `{ sliding = length, every = period }`, `{ session = gap }` or `{ calendar = unit }`.
         window: RawWindow = RequiredOrInherited,
+        /// When the group emits: `"after_watermark"`, `"never"`, or a table: `{ early = ..., late = ... }`, `{ every = period }`, `{ count = number }` and others.
+        trigger: RawTrigger = Default("\"after_watermark\""),
+        /// Whether the trigger may finish: it then closes the window, and records that come later are dropped, and counted as closed.
+        allow_closing: bool = Default("false"),
+        /// Which panes come beside those that bring something new, and what time they carry.
+        emit: RawEmit = Default("{}"),
         /// How long state is kept after a window is complete; records that come later are dropped, and counted.
         allowed_lateness: Length = Default("\"0s\""),
         /// What sinks see: `discarding` (what came since the pane before), `accumulating` (the total so far) or `retracting` (minus the old total, plus the new one).
@@ -56,28 +70,6 @@ raw_names! {
         Accumulating = "accumulating",
         /// Minus the old total, plus the new one.
         Retracting = "retracting",
-    }
-}
-
-raw_table! {
-    /// Windows of one length side by side.
-    pub(crate) struct RawFixed {
-        /// Length of a window.
-        fixed: Length = Required,
-        /// Where a window begins, counted from the Unix epoch; may be negative.
-        offset: Shift = Default("\"0s\""),
-        /// `aligned` for every key, or shifted `by_key` so that not all windows end at once.
-        phase: RawPhase = Default("\"aligned\""),
-    }
-}
-
-raw_names! {
-    /// Where windows begin.
-    pub(crate) enum RawPhase ("phase") {
-        /// At the same times for every key.
-        Aligned = "aligned",
-        /// Shifted by a hash of the key.
-        ByKey = "by_key",
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod table;
 pub(crate) mod text_or_table;
+pub(crate) mod trigger;
+pub(crate) mod window;
 
 use group::{RawDefaults, RawGroup};
 use lists::{List, Names, Tables};
@@ -45,7 +47,7 @@ raw_table! {
         flows: RawFlows = Default("{}"),
         /// How much may be on its way at once: what bounds memory beside the state of windows.
         limits: RawLimits = Default("{}"),
-        /// What every group takes over unless it says otherwise: `window`, `allowed_lateness`, `mode`, `sinks`; `aggregates` come before those of the group; `top_k` completes that of the group.
+        /// What every group takes over unless it says otherwise: `window`, `trigger`, `allow_closing`, `allowed_lateness`, `mode`, `sinks`; `aggregates` come before those of the group; `emit` and `top_k` complete those of the group.
         defaults: RawDefaults = Optional,
         /// Groupings wanted.
         group: Tables<RawGroup> = Default("[]"),

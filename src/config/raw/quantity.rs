@@ -98,6 +98,34 @@ impl JsonSchema for Length {
     }
 }
 
+/// A span of time, longer than nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Period(pub Span);
+
+impl FromNode for Period {
+    const EXPECTED: &'static str = "a span of time";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let millis = read_quantity::<Self>(node, (&TIME_UNITS, TIME_HELP), reader)?;
+        if millis < 1 {
+            let message = format!("{} must be longer than nothing", reader.here());
+            reader.problems.add_with_help(node.place, message, "the shortest is \"1ms\"");
+            return None;
+        }
+        Some(Self(Span::from_millis(millis)))
+    }
+}
+
+impl JsonSchema for Period {
+    fn schema_name() -> Cow<'static, str> {
+        "Period".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        time_schema("^\\+?[0-9]+ *(ms|s|m|h|d)$")
+    }
+}
+
 /// A span of time, or `"off"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit(pub Option<Span>);

@@ -1,42 +1,12 @@
 //! Settings with a short form (a text) and a long one (a table).
 
-use super::group::{RawAggregateTable, RawColumnTable, RawFixed, RawFunction};
+use super::group::{RawAggregateTable, RawColumnTable, RawFunction};
 use super::reader::{FromNode, Given, Reader, Spanned};
 use super::scalar::{Choice, Whole, read_choice};
 use super::{RawFieldTable, RawType};
 use crate::config::node::{Node, NodeValue};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
-
-/// A window: `"global"`, or fixed windows.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum RawWindow {
-    /// One window for all of time.
-    Global,
-    /// Windows of one length side by side.
-    Fixed(RawFixed),
-}
-
-impl FromNode for RawWindow {
-    const EXPECTED: &'static str = "\"global\" or a table";
-
-    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
-        const HELP: &str = "write \"global\" or { fixed = \"60s\" }";
-        match &node.value {
-            NodeValue::Text(text) if text == "global" => Some(Self::Global),
-            NodeValue::Text(text) => {
-                let message = format!("{}: there is no window `{text}`", reader.here());
-                reader.problems.add_with_help(node.place, message, HELP);
-                None
-            }
-            NodeValue::Table(_) => RawFixed::from_node(node, reader).map(Self::Fixed),
-            _ => {
-                reader.refuse_kind::<Self>(node);
-                None
-            }
-        }
-    }
-}
 
 /// A key column: the name of a field, or a column of several.
 #[derive(Debug, Clone, PartialEq)]
@@ -242,7 +212,6 @@ macro_rules! either_schema {
 }
 
 either_schema! {
-    RawWindow: generator => json_schema!({ "const": "global" }), RawFixed;
     RawColumn: generator => json_schema!({ "type": "string" }), RawColumnTable;
     RawField: generator => generator.subschema_for::<RawType>(), RawFieldTable;
     RawAggregate: generator => json_schema!({ "type": "string" }), RawAggregateTable;

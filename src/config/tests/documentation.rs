@@ -40,7 +40,7 @@ fn value(schema: &Json, rule: &Json) -> String {
     if let Some(target) = rule["$ref"].as_str() {
         let name = target.rsplit('/').next().unwrap();
         return match name {
-            "Length" => "span of time".into(),
+            "Length" | "Period" => "span of time".into(),
             "Limit" => "span of time or `\"off\"`".into(),
             "Shift" => "span of time, any sign".into(),
             "Size" => "size".into(),
@@ -54,7 +54,9 @@ fn value(schema: &Json, rule: &Json) -> String {
     if let Some(forms) = rule["anyOf"].as_array() {
         let is_variable = |form: &&Json| form["pattern"].as_str() == Some(r"\$\{");
         let forms = forms.iter().filter(|form| !is_variable(form));
-        return forms.map(|form| value(schema, form)).collect::<Vec<_>>().join(" or ");
+        let mut forms: Vec<_> = forms.map(|form| value(schema, form)).collect();
+        forms.dedup();
+        return forms.join(" or ");
     }
     if rule.get("oneOf").is_some() {
         return "table".into();

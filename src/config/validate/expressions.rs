@@ -62,6 +62,7 @@ impl Expressions {
         let aggregates = groupings.iter().flat_map(|grouping| &grouping.aggregates);
         let read = columns.flat_map(|column| &column.each);
         let read = read.chain(aggregates.flat_map(|aggregate| &aggregate.fields));
+        let read = read.chain(groupings.iter().filter_map(|grouping| grouping.gap_field.as_ref()));
         let mut read: BTreeSet<&str> = read.map(|field| &**field).collect();
         let mut extra: BTreeSet<&str> = self.filter.iter().flat_map(TypedExpr::fields).collect();
         read.extend(&extra);
@@ -76,7 +77,8 @@ impl Expressions {
     }
 }
 
-fn report(
+/// Reports what is wrong with an expression.
+pub(crate) fn report(
     source: &Spanned<String>,
     errors: Vec<CelError>,
     (scope, problems): (&Scope, &mut Problems),

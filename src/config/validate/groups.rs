@@ -3,20 +3,20 @@
 use super::aggregates::aggregates;
 use super::names::{self, FLOW_EACH, check_unique, check_word, expand};
 use super::outputs::SinkNames;
+use super::triggers::{check_global, emission, trigger};
+use super::windows::windows;
 use crate::config::pipeline::Records;
 use crate::config::place::Place;
 use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
-use crate::config::raw::group::{RawGroup, RawMode, RawPhase, RawTopK};
+use crate::config::raw::group::{RawGroup, RawMode, RawTopK};
 use crate::config::raw::reader::{Given, Spanned};
-use crate::config::raw::text_or_table::{RawColumn, RawWindow};
+use crate::config::raw::text_or_table::RawColumn;
 use nilometer_model::flow::FLOW_FIELDS;
 use nilometer_model::pane::AccumulationMode;
 use nilometer_model::plan::{AggregateSpec, Grouping, KeyColumn, TopKSpec};
 use nilometer_model::row::Field;
-use nilometer_model::trigger::Trigger;
 use nilometer_model::value::Type;
-use nilometer_model::window::{Phase, WindowFn};
 
 /// What groupings may refer to.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Scope {
     /// Whether records are flows.
     pub(crate) is_flow: bool,
     /// Whether a source may go on for ever.
-    is_live: bool,
+    pub(crate) is_live: bool,
     sinks: SinkNames,
 }
 
@@ -128,8 +128,9 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
         check_word(&name.value, "group", name.place, problems);
     }
     let key = key(raw, scope, problems);
-    let window = window(raw, key.as_deref(), scope, problems);
+    let windows = windows(raw, key.as_deref(), scope, problems);
     let aggregates = aggregates(raw, key.as_deref(), scope, problems);
+    let trigger = trigger(raw, aggregates.as_deref(), scope, problems);
     let top_k = match &raw.top_k {
         Given::Absent => Some(None),
         Given::Wrong => None,
@@ -144,13 +145,16 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
         RawMode::Accumulating => AccumulationMode::Accumulating,
         RawMode::Retracting => AccumulationMode::Retracting,
     };
+    let (windows, trigger) = (windows?, trigger?);
+    check_global(raw, (windows.function, &trigger), scope, problems);
     Some(Grouping {
         name: raw.name.value()?.as_str().into(),
         key: key?,
-        window: window?,
-        trigger: Trigger::default_trigger(),
-        emission: nilometer_model::pane::Emission::default(),
-        gap_field: None,
+        window: windows.function,
+        gap_field: windows.gap_field,
+        trigger,
+        allow_closing: *raw.allow_closing.value()?,
+        emission: emission(raw)?,
         mode,
         allowed_lateness: raw.allowed_lateness.value()?.0,
         aggregates: aggregates?,
@@ -233,52 +237,6 @@ pub(crate) fn look_up_all(
         return None;
     }
     Some(fields)
-}
-
-fn window(
-    raw: &RawGroup,
-    key: Option<&[KeyColumn]>,
-    scope: &Scope,
-    problems: &mut Problems,
-) -> Option<WindowFn> {
-    let window = raw.window.get()?;
-    let fixed = match &window.value {
-        RawWindow::Global if scope.is_live => {
-            problems.add_with_help(
-                window.place,
-                "a global window never ends on live input, so nothing would come out",
-                "use fixed windows: { fixed = \"60s\" }",
-            );
-            return None;
-        }
-        RawWindow::Global => return Some(WindowFn::Global),
-        RawWindow::Fixed(fixed) => fixed,
-    };
-    let size = fixed.fixed.get()?;
-    if size.value.0.as_millis() == 0 {
-        let message = "a window must be longer than nothing";
-        problems.add_with_help(size.place, message, "the shortest is \"1ms\"");
-        return None;
-    }
-    let phase = fixed.phase.get()?;
-    let has_exporter =
-        key.is_none_or(|key| key.iter().any(|column| &*column.name == names::EXPORTER));
-    if phase.value == RawPhase::ByKey && scope.is_flow && !has_exporter {
-        problems.add_with_help(
-            phase.place,
-            "windows of flows are shifted by exporter, which is not in the key",
-            "add `exporter` to the key, or write phase = \"aligned\"",
-        );
-        return None;
-    }
-    Some(WindowFn::Fixed {
-        size: size.value.0,
-        offset: fixed.offset.value()?.0,
-        phase: match phase.value {
-            RawPhase::Aligned => Phase::Aligned,
-            RawPhase::ByKey => Phase::ByKey,
-        },
-    })
 }
 
 fn top_k_spec(

@@ -12,6 +12,8 @@ mod names;
 mod outputs;
 mod planned;
 mod time;
+mod triggers;
+mod windows;
 
 use super::pipeline::{Pipeline, Records};
 use super::problem::Problems;

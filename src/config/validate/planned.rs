@@ -5,6 +5,7 @@
 use crate::config::place::Place;
 use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
+use crate::config::raw::group::RawGroup;
 use crate::config::raw::reader::Given;
 use nilometer_model::plan::{Job, Plan};
 use nilometer_model::planner::{self, PlanError};
@@ -34,8 +35,10 @@ fn place(error: &PlanError, raw: &RawConfig) -> Place {
         | PlanError::UnevenCopies { grouping, .. }
         | PlanError::TooSmall { grouping, .. }
         | PlanError::NotRankable { grouping, .. }
-        | PlanError::TopKOfSessions { grouping }
-        | PlanError::TooManyCopies { grouping, .. } => grouping,
+        | PlanError::LosesData { grouping, .. } => grouping,
+        PlanError::TopKOfSessions { grouping } | PlanError::TooManyCopies { grouping, .. } => {
+            return window(grouping, raw);
+        }
         PlanError::NotSharded { field } => return shard_by(field, raw),
         PlanError::NoGroupings
         | PlanError::NotAnInstant { .. }
@@ -43,10 +46,19 @@ fn place(error: &PlanError, raw: &RawConfig) -> Place {
             return raw.place;
         }
     };
+    group(grouping, raw).map_or(raw.place, |group| group.place)
+}
+
+fn group<'a>(name: &str, raw: &'a RawConfig) -> Option<&'a RawGroup> {
     let groups = raw.group.value().map_or(&[][..], |groups| &groups.tables);
-    let mut named =
-        groups.iter().filter(|group| group.name.value().is_some_and(|name| **name == **grouping));
-    named.next().map_or(raw.place, |group| group.place)
+    groups.iter().find(|group| group.name.value().is_some_and(|known| known == name))
+}
+
+/// Where the window of a group was typed.
+fn window(grouping: &str, raw: &RawConfig) -> Place {
+    let group = group(grouping, raw);
+    let window = group.and_then(|group| group.window.get());
+    window.map_or(raw.place, |window| window.place)
 }
 
 fn shard_by(field: &str, raw: &RawConfig) -> Place {
