@@ -29,8 +29,10 @@ impl ClockActor {
         let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
         let tick = Tick(ProcessingTime::from_millis(millis));
         deliver::tick(std::slice::from_ref(&self.coordinator), tick);
-        deliver::tick(&self.sources, tick);
+        // Shards before sources, which wait for the first tick: no record is handled before its
+        // shard knows the time.
         deliver::tick(&self.shards, tick);
+        deliver::tick(&self.sources, tick);
         deliver::tick(&self.sinks, tick);
     }
 }

@@ -16,7 +16,9 @@
 //!   that delta. Rounds of closing lie behind both, see [`crate::closing`].
 //! - A pane is not overtaken by the watermark that fired it: the shard appends panes to the sink's
 //!   mailbox, then the watermark, and a sink takes the minimum over shards.
-//! - Credits, ticks, turns and drain may be overtaken by anything: they only say "more" or "stop".
+//! - The first tick is not overtaken by a record: the clock appends it to the shards' mailboxes
+//!   before it appends it to the sources', which read nothing until then.
+//! - Credits, later ticks, turns and drain may be overtaken by anything: they only say "more" or "stop".
 
 use crate::coordinator::CoordinatorActor;
 use crate::message::{

@@ -210,7 +210,8 @@ fn assign(
     windows: &mut Vec<Window>,
 ) -> EventTime {
     if let (WindowFn::Session { .. }, Some(gap)) = (window, input.gap) {
-        let gap = instant(record.row, gap).map(|gap| Span::from_millis(gap.as_millis()));
+        let gap = instant(record.row, gap).filter(|gap| gap.as_millis() >= 1);
+        let gap = gap.map(|gap| Span::from_millis(gap.as_millis()));
         let proto = gap.map(|gap| window.proto_session(record.time, gap));
         windows.push(proto.unwrap_or_else(|| window.assign(record.time, shift)));
         return record.from;

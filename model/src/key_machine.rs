@@ -29,6 +29,7 @@ pub(crate) struct MachineRules {
     pub(crate) emission: Emission,
     pub(crate) allowed_lateness: Span,
     pub(crate) is_observed: bool,
+    pub(crate) keeps_total: bool,
     pub(crate) has_children: bool,
 }
 
@@ -131,10 +132,6 @@ impl MachineRules {
         self.complete_at(window).saturating_add(self.allowed_lateness)
     }
 
-    fn keeps_total(&self) -> bool {
-        self.is_observed && self.mode != AccumulationMode::Discarding
-    }
-
     fn hold(&self, window: Window, time: EventTime) -> EventTime {
         match self.emission.timestamp {
             TimestampCombiner::EndOfWindow => window.last_instant(),
@@ -228,7 +225,7 @@ impl KeyMachine {
         let open = OpenWindow {
             window,
             delta: vec![0; words],
-            total: vec![0; if rules.keeps_total() { words } else { 0 }],
+            total: vec![0; if rules.keeps_total { words } else { 0 }],
             trigger: TriggerState::new(&rules.trigger),
             hold: None,
             owed: Vec::new(),
@@ -262,7 +259,7 @@ impl KeyMachine {
             }
             let part = self.windows.remove(*part);
             rules.aggregates.merge_all(&mut whole.delta, &part.delta, symbols)?;
-            if rules.keeps_total() {
+            if rules.keeps_total {
                 rules.aggregates.merge_all(&mut whole.total, &part.total, symbols)?;
             }
             whole.has_news |= part.has_news;
@@ -454,7 +451,7 @@ impl OpenWindow {
                 self.sent = Some(timing);
             }
         }
-        if rules.keeps_total() {
+        if rules.keeps_total {
             self.total = values;
         }
         self.delta.fill(0);

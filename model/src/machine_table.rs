@@ -68,6 +68,7 @@ impl MachineTable {
             emission: stage.emission,
             allowed_lateness: stage.allowed_lateness,
             is_observed: stage.is_observed(),
+            keeps_total: stage.keeps_total(),
             has_children: stage.has_children,
         };
         Self {

@@ -122,6 +122,19 @@ fn sessions_are_cut_at_blocks_however_records_come() {
 }
 
 #[test]
+fn records_bring_gaps_of_their_own_and_bad_ones_take_the_default() {
+    let mut sums = grouping("s", &["a"], AccumulationMode::Accumulating);
+    sums.window = sessions(10);
+    sums.gap_field = Some("c".into());
+    let mut run = Run::new(vec![sums]);
+    // The first record waits for the second for 30 ms; a gap of zero is none.
+    run.records(&[(0, [1, 0, 30], 1), (29, [1, 0, 5], 2), (40, [1, 0, 0], 4)]);
+    assert_eq!(run.watermark(34), ["s 1 [0,34)#0 on +3"]);
+    assert_eq!(run.watermark(49), Vec::<String>::new());
+    assert_eq!(run.watermark(50), ["s 1 [40,50)#0 on +4"]);
+}
+
+#[test]
 fn sliding_windows_hold_a_record_in_each_and_gaps_in_none() {
     let sliding = |size, period| WindowFn::Sliding {
         size: Span::from_millis(size),

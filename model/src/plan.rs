@@ -224,9 +224,10 @@ impl Stage {
         is_apart && self.trigger.is_default() && self.emission == Emission::default()
     }
 
-    /// Whether it keeps totals beside deltas.
+    /// Whether it keeps totals beside deltas: for what sinks see, or for what its trigger reads.
     pub fn keeps_total(&self) -> bool {
-        self.is_observed() && self.mode != AccumulationMode::Discarding
+        let is_read = self.is_observed() || self.trigger.reads_results();
+        is_read && self.mode != AccumulationMode::Discarding
     }
 }
 

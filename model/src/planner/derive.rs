@@ -196,6 +196,9 @@ fn why_not(job: &Job, child: &Grouping, parent: &Grouping) -> Option<String> {
     if child.window.is_merging() {
         return Some("its panes do not tell the times that sessions are made of".to_owned());
     }
+    if child.trigger.reads_results() {
+        return Some(format!("{} is asked of its own results, not of these", child.trigger));
+    }
     let has_same_trigger = child.trigger.to_string() == parent.trigger.to_string();
     if !child.trigger.is_default() && !has_same_trigger {
         return Some(format!("it fires when {} says, not {}", parent.trigger, child.trigger));

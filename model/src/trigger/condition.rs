@@ -60,3 +60,70 @@ impl fmt::Display for Condition {
         f.write_str(&self.text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::{Binary, Literal, Relation};
+    use crate::pane::AccumulationMode;
+    use crate::planner::plan;
+    use crate::shard_tests::{Run, grouping, job};
+    use crate::trigger::Trigger;
+    use crate::value::Type;
+
+    /// `sum > bound`, again and again.
+    fn above(bound: i128) -> Trigger {
+        let sum = TypedExpr::field(&Field::new("sum", Type::Big));
+        let bound = TypedExpr::literal(Literal::Int(bound));
+        let typed = TypedExpr::binary(Binary::Compare(Relation::Greater), sum, bound).unwrap();
+        let condition = Condition::new("sum > bound", typed);
+        Trigger::Repeat(Box::new(Trigger::When(Arc::new(condition))))
+    }
+
+    #[test]
+    fn a_condition_looks_at_what_the_next_pane_would_show() {
+        for (mode, second) in [
+            (AccumulationMode::Accumulating, vec!["s 1 [0,10)#1 early +12"]),
+            // The delta begins anew with each pane.
+            (AccumulationMode::Discarding, vec![]),
+        ] {
+            let mut sums = grouping("s", &["a"], mode);
+            sums.trigger = above(10);
+            let mut run = Run::new(vec![sums]);
+            assert_eq!(run.records(&[(1, [1, 0, 0], 10)]), Vec::<String>::new());
+            assert_eq!(run.records(&[(1, [1, 0, 0], 1)]), ["s 1 [0,10)#0 early +11"], "{mode:?}");
+            run.restart();
+            assert_eq!(run.records(&[(1, [1, 0, 0], 1)]), second, "{mode:?}");
+            run.watermark(i64::MAX);
+            assert!(run.shard.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_condition_sees_totals_also_where_no_sink_does() {
+        let mut fine = grouping("fine", &["a", "b"], AccumulationMode::Accumulating);
+        fine.trigger = above(10);
+        fine.sinks = Vec::new();
+        let coarse = grouping("coarse", &["a"], AccumulationMode::Accumulating);
+        let mut run = Run::new(vec![fine, coarse]);
+        run.records(&[(1, [1, 2, 0], 11)]);
+        run.records(&[(1, [1, 2, 0], 1)]);
+        // Both have been handed on, so that nothing waits for the end of the window.
+        assert_eq!(run.shard.accounts()[1].assigned, 2);
+    }
+
+    #[test]
+    fn who_waits_for_results_of_its_own_does_not_regroup_others() {
+        let groupings = |trigger: Trigger| {
+            let mut fine = grouping("fine", &["a", "b"], AccumulationMode::Accumulating);
+            let mut coarse = grouping("coarse", &["a"], AccumulationMode::Accumulating);
+            fine.trigger = trigger.clone();
+            coarse.trigger = trigger;
+            vec![fine, coarse]
+        };
+        let count = || Trigger::Repeat(Box::new(Trigger::AfterCount(3)));
+        for (trigger, reads) in [(count(), 1), (above(10), 2)] {
+            assert_eq!(plan(&job(groupings(trigger))).unwrap().record_reads(), reads);
+        }
+    }
+}

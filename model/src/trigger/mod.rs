@@ -111,6 +111,26 @@ impl Trigger {
         }
     }
 
+    /// Whether it looks at the results of its window.
+    pub fn reads_results(&self) -> bool {
+        match self {
+            Self::When(_) | Self::Custom(_) => true,
+            Self::AfterWatermark { .. }
+            | Self::AfterCount(_)
+            | Self::AfterBytes(_)
+            | Self::AfterProcessingTime(_)
+            | Self::Every(_)
+            | Self::OnSignal(_)
+            | Self::Never
+            | Self::All(_)
+            | Self::Any(_)
+            | Self::Sequence(_)
+            | Self::Repeat(_)
+            | Self::RepeatUntil(..)
+            | Self::OrFinally(..) => self.children().into_iter().any(Self::reads_results),
+        }
+    }
+
     /// The trigger with its conditions made ready for windows of `aggregates`. A condition that
     /// does not fit them, which a validated plan does not have, never holds.
     pub(crate) fn bind(&self, aggregates: &AggregateLayout, symbols: &Symbols) -> Self {

@@ -131,6 +131,7 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
     let windows = windows(raw, key.as_deref(), scope, problems);
     let aggregates = aggregates(raw, key.as_deref(), scope, problems);
     let trigger = trigger(raw, aggregates.as_deref(), scope, problems);
+    let emission = emission(raw, problems);
     let top_k = match &raw.top_k {
         Given::Absent => Some(None),
         Given::Wrong => None,
@@ -154,7 +155,7 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
         gap_field: windows.gap_field,
         trigger,
         allow_closing: *raw.allow_closing.value()?,
-        emission: emission(raw)?,
+        emission: emission?,
         mode,
         allowed_lateness: raw.allowed_lateness.value()?.0,
         aggregates: aggregates?,

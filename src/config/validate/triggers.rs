@@ -69,9 +69,10 @@ pub(crate) fn check_global(
 }
 
 /// Which panes come, and what time they carry.
-pub(crate) fn emission(raw: &RawGroup) -> Option<Emission> {
-    let RawEmit { on_time, closing, timestamp, .. } = raw.emit.value()?;
-    Some(Emission {
+pub(crate) fn emission(raw: &RawGroup, problems: &mut Problems) -> Option<Emission> {
+    let given = raw.emit.get()?;
+    let RawEmit { on_time, closing, timestamp, .. } = &given.value;
+    let emission = Emission {
         on_time_always: *on_time.value()? == RawWhen::Always,
         closing_always: *closing.value()? == RawWhen::Always,
         timestamp: match timestamp.value()? {
@@ -79,7 +80,16 @@ pub(crate) fn emission(raw: &RawGroup) -> Option<Emission> {
             RawTimestamp::Earliest => TimestampCombiner::Earliest,
             RawTimestamp::Latest => TimestampCombiner::Latest,
         },
-    })
+    };
+    if emission != Emission::default() && !raw.top_k.is_absent() {
+        problems.add_with_help(
+            given.place,
+            "a top_k emits entries when they change, at the end of their window",
+            "leave `emit` out, or `top_k`",
+        );
+        return None;
+    }
+    Some(emission)
 }
 
 /// Makes triggers of raw ones; what is wrong is reported.
