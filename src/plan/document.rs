@@ -2,7 +2,9 @@
 //! formats are drawn from.
 
 use crate::config::{Pipeline, Setting};
+use nilometer_model::pane::{Emission, TimestampCombiner};
 use nilometer_model::plan::{Plan, Rejected, Stage, StageInput, StageKind};
+use nilometer_model::trigger::Earliest;
 use nilometer_model::window::{Phase, Touching, WindowFn};
 use serde::Serialize;
 
@@ -44,6 +46,8 @@ pub struct StageDocument {
     pub window: WindowDocument,
     /// When it emits.
     pub trigger: String,
+    /// Which panes come beside those that bring something new, and what time they carry.
+    pub emission: EmissionDocument,
     /// What sinks see.
     pub mode: &'static str,
     /// How long state is kept after completion.
@@ -54,6 +58,19 @@ pub struct StageDocument {
     pub exchanged: bool,
     /// Where its panes go.
     pub sinks: Vec<String>,
+    /// What whoever reads the plan may not expect.
+    pub notes: Vec<String>,
+}
+
+/// Which panes come, and what time they carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct EmissionDocument {
+    /// `when_new` or `always`: whether the on-time pane needs news.
+    pub on_time: &'static str,
+    /// The same of the last pane.
+    pub closing: &'static str,
+    /// Event time of panes.
+    pub timestamp: TimestampCombiner,
 }
 
 /// Windows of a stage.
@@ -70,9 +87,15 @@ pub struct WindowDocument {
     /// From one start of sliding windows to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_ms: Option<i64>,
+    /// How many sliding windows hold a record, at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<i64>,
     /// Gap that ends a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap_ms: Option<i64>,
+    /// Field with the gap of each record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap_field: Option<String>,
     /// What the sessions of a stage are cut at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_duration_ms: Option<i64>,
@@ -143,31 +166,84 @@ impl StageDocument {
             reason: stage.reason.clone(),
             rejected: stage.rejected.clone(),
             key: stage.key.fields().iter().map(|field| field.name.to_string()).collect(),
-            window: WindowDocument::new(stage.window),
+            window: WindowDocument::new(stage, plan),
             trigger: stage.trigger.to_string(),
+            emission: EmissionDocument::new(stage.emission),
             mode: stage.mode.name(),
             allowed_lateness_ms: stage.allowed_lateness.as_millis(),
             aggregates: aggregates.collect(),
             exchanged: stage.exchange.is_some(),
             sinks: owned(&stage.sinks),
+            notes: notes(stage),
         }
     }
 }
 
+impl EmissionDocument {
+    const fn new(emission: Emission) -> Self {
+        const fn when(always: bool) -> &'static str {
+            if always { "always" } else { "when_new" }
+        }
+        Self {
+            on_time: when(emission.on_time_always),
+            closing: when(emission.closing_always),
+            timestamp: emission.timestamp,
+        }
+    }
+}
+
+/// What whoever reads the plan may not expect of a stage.
+fn notes(stage: &Stage) -> Vec<String> {
+    let mut notes = Vec::new();
+    if stage.kind == StageKind::TopK {
+        // Its stage of full sums has said so.
+        return notes;
+    }
+    let overlap = stage.window.overlap();
+    if overlap > 1 {
+        notes.push(format!("a record is in up to {overlap} windows at a time"));
+    }
+    match stage.window {
+        WindowFn::Sliding { size, period, .. } if size < period => {
+            notes.push("records between two windows are in none, and counted".into());
+        }
+        WindowFn::Session { max_duration: None, .. }
+            if stage.trigger.first_firing() != Earliest::Early =>
+        {
+            notes.push(
+                "nothing comes of a session that does not end: max_duration or an early trigger \
+                 would see to it"
+                    .into(),
+            );
+        }
+        WindowFn::Global
+        | WindowFn::Fixed { .. }
+        | WindowFn::Sliding { .. }
+        | WindowFn::Session { .. }
+        | WindowFn::Calendar(_) => {}
+    }
+    if let Some(closing) = stage.trigger.closing(stage.allowed_lateness) {
+        notes.push(closing.to_string());
+    }
+    notes
+}
+
 impl WindowDocument {
-    fn new(window: WindowFn) -> Self {
+    fn new(stage: &Stage, plan: &Plan) -> Self {
         let plain = Self {
-            kind: window.kind(),
+            kind: stage.window.kind(),
             size_ms: None,
             offset_ms: 0,
             phase: Phase::Aligned,
             period_ms: None,
+            overlap: None,
             gap_ms: None,
+            gap_field: None,
             max_duration_ms: None,
             touching: None,
             calendar: None,
         };
-        match window {
+        match stage.window {
             WindowFn::Global => plain,
             WindowFn::Fixed { size, offset, phase } => {
                 Self { size_ms: Some(size.as_millis()), offset_ms: offset, phase, ..plain }
@@ -176,10 +252,12 @@ impl WindowDocument {
                 size_ms: Some(size.as_millis()),
                 offset_ms: offset,
                 period_ms: Some(period.as_millis()),
+                overlap: Some(stage.window.overlap()),
                 ..plain
             },
             WindowFn::Session { gap, max_duration, touching } => Self {
                 gap_ms: Some(gap.as_millis()),
+                gap_field: gap_field(stage, plan),
                 max_duration_ms: max_duration.map(|longest| longest.as_millis()),
                 touching: Some(touching),
                 ..plain
@@ -187,6 +265,14 @@ impl WindowDocument {
             WindowFn::Calendar(calendar) => Self { calendar: Some(calendar.to_string()), ..plain },
         }
     }
+}
+
+/// The field with the gap of each record, if sessions have one.
+fn gap_field(stage: &Stage, plan: &Plan) -> Option<String> {
+    let StageInput::Records(input) = &stage.input else { return None };
+    let fields = plan.row.slots().iter().zip(plan.row.fields());
+    let mut named = fields.filter(|(slot, _)| Some(**slot) == input.gap);
+    named.next().map(|(_, field)| field.name.to_string())
 }
 
 fn owned(names: &[Box<str>]) -> Vec<String> {

@@ -59,6 +59,82 @@ fn the_tree_shows_each_stage_below_what_it_reads() {
     }
 }
 
+const WINDOWS: &str = r#"
+[pipeline]
+name = "w"
+[record]
+time = "t"
+fields = { k = "text", v = "i64", gap = "u32" }
+[defaults]
+aggregates = { sum = "sum(v)" }
+[[group]]
+name = "moving"
+key = ["k"]
+window = { sliding = "60s", every = "1s" }
+trigger = { early = { every = "10s" }, late = { count = 1 } }
+allowed_lateness = "1h"
+[[group]]
+name = "samples"
+key = ["k"]
+window = { sliding = "1s", every = "1m", offset = "-5s" }
+trigger = { once = { count = 100 } }
+allow_closing = true
+emit = { on_time = "always", closing = "always" }
+[[group]]
+name = "visits"
+key = ["k"]
+window = { session = "10m", gap_field = "gap", touching = "separate" }
+mode = "retracting"
+[[group]]
+name = "short_visits"
+key = ["k"]
+window = { session = "10m", max_duration = "1d" }
+emit = { closing = "always", timestamp = "earliest" }
+[[group]]
+name = "weeks"
+key = ["k"]
+window = { calendar = "week", time_zone = "Europe/Athens", week_start = "sunday" }
+trigger = { repeat = { any = [{ when = "sum > 100" }, "after_watermark"] } }
+emit = { on_time = "always", timestamp = "latest" }
+"#;
+
+#[test]
+fn windows_and_triggers_show_what_they_do() {
+    let plan = PlanDocument::new(&load_text(("w.toml", WINDOWS), &[], &|_| None).unwrap());
+    let tree = text::render(&plan);
+    golden("windows.txt", tree.split_once("\nsettings\n").unwrap().0);
+    let json: Json = serde_json::from_str(&plan.to_json()).unwrap();
+    let window = |stage: usize| json["stages"][stage]["window"].clone();
+    let plain = json!({"size_ms": null, "offset_ms": 0, "phase": "aligned"});
+    let with = |members: Json| {
+        let mut window = plain.clone();
+        let members = members.as_object().unwrap().clone();
+        window.as_object_mut().unwrap().extend(members);
+        window
+    };
+    assert_eq!(
+        window(0),
+        with(json!({"kind": "sliding", "size_ms": 60_000, "period_ms": 1_000, "overlap": 60}))
+    );
+    assert_eq!(
+        window(2),
+        with(json!({
+            "kind": "session", "gap_ms": 600_000, "gap_field": "gap", "touching": "separate"
+        }))
+    );
+    assert_eq!(
+        window(3),
+        with(json!({
+            "kind": "session", "gap_ms": 600_000, "max_duration_ms": 86_400_000, "touching": "merge"
+        }))
+    );
+    assert_eq!(
+        window(4),
+        with(json!({"kind": "calendar", "calendar": "week from Sunday in Europe/Athens"}))
+    );
+    assert_eq!(json["stages"][1]["emission"]["closing"], json!("always"));
+}
+
 #[test]
 fn the_json_has_the_published_schema() {
     let json: Json = serde_json::from_str(&document().to_json()).unwrap();
@@ -95,6 +171,8 @@ fn the_json_has_the_published_schema() {
             ],
             "exchanged": false,
             "sinks": ["stdout"],
+            "emission": {"on_time": "when_new", "closing": "when_new", "timestamp": "end_of_window"},
+            "notes": [],
         })
     );
     let settings = json["settings"].as_array().unwrap();

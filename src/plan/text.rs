@@ -2,9 +2,10 @@
 //! settings.
 
 use super::document::{PlanDocument, RECORDS, StageDocument};
+use nilometer_model::pane::TimestampCombiner;
 use nilometer_model::plan::StageKind;
 use nilometer_model::time::Span;
-use nilometer_model::window::{Phase, display_span};
+use nilometer_model::window::{Phase, Touching, display_span};
 
 /// Draws the plan.
 pub(crate) fn render(plan: &PlanDocument) -> String {
@@ -62,6 +63,15 @@ fn headline(stage: &StageDocument) -> String {
     if let Some(gap) = stage.window.gap_ms {
         window.push_str(&format!(" gap {}", span(gap)));
     }
+    if let Some(field) = &stage.window.gap_field {
+        window.push_str(&format!(", or what {field} says"));
+    }
+    if let Some(longest) = stage.window.max_duration_ms {
+        window.push_str(&format!(" cut at {}", span(longest)));
+    }
+    if stage.window.touching == Some(Touching::Separate) {
+        window.push_str(", touching ones separate");
+    }
     if let Some(calendar) = &stage.window.calendar {
         window.push_str(&format!(" {calendar}"));
     }
@@ -96,8 +106,20 @@ fn details(stage: &StageDocument) -> Vec<String> {
             millis => format!("late ones for {}", display_span(Span::from_millis(millis))),
         };
         let (mode, trigger, sinks) = (stage.mode, &stage.trigger, stage.sinks.join(", "));
-        lines.push(format!("panes  {mode}, {trigger}, {late}; to {sinks}"));
+        let always = match (stage.emission.on_time, stage.emission.closing) {
+            ("always", "always") => ", on time and last always",
+            ("always", _) => ", on time always",
+            (_, "always") => ", last always",
+            _ => "",
+        };
+        let time = match stage.emission.timestamp {
+            TimestampCombiner::EndOfWindow => "",
+            TimestampCombiner::Earliest => ", at the earliest record",
+            TimestampCombiner::Latest => ", at the latest record",
+        };
+        lines.push(format!("panes  {mode}, {trigger}, {late}{always}{time}; to {sinks}"));
     }
+    lines.extend(stage.notes.iter().map(|note| format!("note   {note}")));
     lines
 }
 
