@@ -3,7 +3,7 @@
 //! A command is one variant of `Command` and one module with `execute`.
 
 use crate::failure::Failure;
-use crate::{bench, check, completions, generate, plan, run, schema};
+use crate::{bench, check, completions, generate, plan, run, schema, test};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -37,6 +37,9 @@ enum Command {
     /// Print how a pipeline is computed: which stage reads what and why, and every setting in force
     #[command(after_help = plan::EXAMPLES)]
     Plan(plan::PlanArgs),
+    /// Run transcripts against a pipeline and compare what comes with what they expect
+    #[command(after_help = test::EXAMPLES)]
+    Test(test::TestArgs),
     /// Measure the engine against a hand-written loop that computes the same
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::BenchArgs),
@@ -74,6 +77,7 @@ impl Cli {
             Command::Run(args) => run::execute(&args),
             Command::Check(args) => check::execute(&args),
             Command::Plan(args) => plan::execute(&args),
+            Command::Test(args) => test::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Generate(args) => generate::execute(&args),
             Command::Schema => schema::execute(),

@@ -3,6 +3,7 @@
 use crate::bench::BenchError;
 use crate::config::{ConfigErrors, Look};
 use crate::run_failure::RunFailure;
+use crate::test::TestFailure;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -15,6 +16,9 @@ pub enum Failure {
     /// A pipeline could not be run, or not to its end.
     #[error(transparent)]
     Run(#[from] RunFailure),
+    /// Transcripts are not as they should be.
+    #[error(transparent)]
+    Test(#[from] TestFailure),
     /// A benchmark has no figures.
     #[error(transparent)]
     Bench(#[from] BenchError),
@@ -30,6 +34,7 @@ impl Failure {
             Self::Bench(_) => 1,
             Self::Config(_) => 2,
             Self::Run(failure) => failure.exit_code(),
+            Self::Test(failure) => failure.exit_code(),
             Self::Stdout(_) => 4,
         }
     }
@@ -42,7 +47,9 @@ impl Failure {
         }
         let text = match self {
             Self::Config(errors) => errors.render(look()),
-            Self::Run(_) | Self::Bench(_) | Self::Stdout(_) => format!("error: {self}\n"),
+            Self::Run(_) | Self::Test(_) | Self::Bench(_) | Self::Stdout(_) => {
+                format!("error: {self}\n")
+            }
         };
         tell(&text);
         ExitCode::from(self.exit_code())
@@ -52,7 +59,7 @@ impl Failure {
         match self {
             Self::Stdout(error) => error.kind() == io::ErrorKind::BrokenPipe,
             Self::Run(failure) => failure.is_broken_pipe(),
-            Self::Bench(_) | Self::Config(_) => false,
+            Self::Bench(_) | Self::Test(_) | Self::Config(_) => false,
         }
     }
 }

@@ -22,4 +22,6 @@ pub mod run_failure;
 pub mod schema;
 pub mod summary;
 pub mod summary_table;
+pub mod test;
+pub mod test_report;
 pub mod topology;

@@ -241,6 +241,29 @@ fn every_file_opens_with_what_it_is() {
 }
 
 #[test]
+fn every_invariant_is_named_in_a_test() {
+    let named = fs::read_to_string(root().join("model/src/invariant.rs")).unwrap();
+    let constants = named.lines().filter_map(|line| line.strip_prefix("pub const "));
+    let names: Vec<_> = constants.filter_map(|line| line.split_once(": &str")).collect();
+    assert!(names.len() >= 8);
+    let tests = sources();
+    let found = names.iter().map(|(name, _)| name).filter(|name| {
+        // An import alone checks nothing.
+        let uses = |(file, text): &(String, String)| {
+            let code = test_code(file, text).lines();
+            code.filter(|line| line.contains(**name) && !line.starts_with("use ")).count()
+        };
+        file_uses(&tests, uses) == 0
+    });
+    let found: Vec<_> = found.map(|name| (*name).to_owned()).collect();
+    nothing(&found, "a test says which invariant it checks");
+}
+
+fn file_uses(files: &[(String, String)], uses: impl Fn(&(String, String)) -> usize) -> usize {
+    files.iter().map(uses).sum()
+}
+
+#[test]
 fn every_link_in_the_documentation_leads_somewhere() {
     let pages = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(|page| files(page, &[".md"]));
     let mut found = Vec::new();

@@ -33,6 +33,7 @@ mod table;
 pub mod time;
 mod topk;
 pub mod totals;
+pub mod transcript;
 pub mod trigger;
 pub mod value;
 pub mod watermark;

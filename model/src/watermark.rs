@@ -198,6 +198,16 @@ impl Coordinator {
         self.advance()
     }
 
+    /// Takes notice that a partition is idle, from a source that knows so; returns the pipeline's
+    /// watermark if it rose. A partition that has ended, or does not exist, stays as it is.
+    pub fn rest(&mut self, partition: u32) -> Option<Watermark> {
+        let partition = self.partitions.get_mut(partition as usize)?;
+        if partition.state != PartitionState::Finished {
+            partition.state = PartitionState::Idle;
+        }
+        self.advance()
+    }
+
     /// The pipeline's watermark.
     pub const fn watermark(&self) -> Watermark {
         self.watermark
@@ -345,6 +355,20 @@ mod tests {
         assert_eq!(all.progress(records(0, 60)), Some(mark(60)), "still catching up");
         assert_eq!(all.progress(records(1, 70)), None);
         assert_eq!(all.progress(records(0, 100)), Some(mark(70)), "it holds again");
+    }
+
+    #[test]
+    fn a_partition_that_is_said_to_be_idle_holds_no_longer() {
+        let mut all = Coordinator::new(SETTINGS, 2);
+        all.progress(records(0, 50));
+        assert_eq!(all.rest(1), Some(mark(50)));
+        assert_eq!(all.rest(7), None);
+        assert_eq!(all.progress(records(1, 20)), None);
+        assert_eq!(all.progress(records(0, 60)), Some(mark(60)), "it is catching up");
+        let finished = Progress { is_finished: true, ..records(1, 0) };
+        all.progress(finished);
+        all.rest(1);
+        assert_eq!(all.partitions().nth(1).unwrap().0, PartitionState::Finished);
     }
 
     #[test]

@@ -1,0 +1,340 @@
+//! A whole node on a virtual clock: one shard, the coordinator, one watermark estimate per source
+//! partition; the machines are those of the service.
+//!
+//! What a mark of a transcript means is written down here, one function each. Invariant: after
+//! every input the watermark has been delivered before anything is looked at.
+
+use super::json::{is_same, value};
+use super::outcome::{Dropped, Step, emitted, json, key_text};
+use super::problem::{RunError, RunProblem, suggest};
+use super::{Expectation, Input, RecordLine, Scene, Transcript};
+use crate::expr::{BindError, Refinement, TypedExpr};
+use crate::pane::PaneBatch;
+use crate::plan::{Plan, Stage};
+use crate::planner::nearest;
+use crate::row::{Field, Position, RowBatch};
+use crate::shard::{Output, Shard};
+use crate::symbol::Symbols;
+use crate::time::{EventTime, ProcessingTime, Watermark, Window};
+use crate::trigger::Trigger;
+use crate::value::Datum;
+use crate::watermark::{Coordinator, Generator, Progress, WatermarkSettings};
+use std::sync::Arc;
+
+/// What a transcript is run against.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup<'a> {
+    /// The plan.
+    pub plan: &'a Arc<Plan>,
+    /// Fields that a record may give, derived ones left out.
+    pub fields: &'a [Field],
+    /// Field that holds the event time, in ms; given by `@` where a record does not name it.
+    pub time_field: Option<&'a str>,
+    /// How watermarks are estimated where the transcript has no `watermark` line.
+    pub watermark: WatermarkSettings,
+    /// Derived fields, in order.
+    pub derived: &'a [(Box<str>, TypedExpr)],
+    /// The filter.
+    pub filter: Option<&'a TypedExpr>,
+}
+
+/// Plays a transcript; `see` gets every batch of panes with the line that caused it.
+///
+/// # Errors
+/// A line that cannot be carried out; what came of those before is lost.
+pub fn run(
+    setup: Setup<'_>,
+    transcript: &Transcript,
+    see: &mut dyn FnMut(usize, &PaneBatch, &Symbols),
+) -> Result<Vec<Step>, RunError> {
+    let at = |line: usize| move |problem| RunError { line, problem };
+    let mut node = Node::new(setup, transcript).map_err(at(1))?;
+    let mut steps = Vec::with_capacity(transcript.steps.len());
+    for scene in &transcript.steps {
+        node.play(&scene.input)
+            .map_err(|(line, problem)| RunError { line: line.unwrap_or(scene.line), problem })?;
+        for batch in &node.out.panes {
+            see(scene.line, batch, &node.symbols);
+        }
+        steps.push(node.step(scene));
+    }
+    Ok(steps)
+}
+
+/// A problem, and the line where it is if not the input's first.
+type Fault = (Option<usize>, RunProblem);
+
+fn here<E: Into<RunProblem>>(error: E) -> Fault {
+    (None, error.into())
+}
+
+struct Node<'a> {
+    setup: Setup<'a>,
+    is_manual: bool,
+    symbols: Arc<Symbols>,
+    refinement: Refinement,
+    shard: Shard,
+    coordinator: Coordinator,
+    /// One per partition.
+    generators: Vec<Generator>,
+    /// The virtual clock; it stands nowhere before the first `clock` line.
+    now: Option<ProcessingTime>,
+    has_ended: bool,
+    /// What came of the input that is played. Cleared with each.
+    out: Output,
+    refused: Vec<(usize, Box<str>)>,
+}
+
+impl<'a> Node<'a> {
+    fn new(setup: Setup<'a>, transcript: &Transcript) -> Result<Self, RunProblem> {
+        let symbols = Arc::new(Symbols::default());
+        let mut shard = Shard::new(setup.plan.clone(), symbols.clone(), 0, 1);
+        shard.trace_drops(true);
+        Ok(Self {
+            refinement: bind(setup, &symbols)?,
+            shard,
+            coordinator: Coordinator::new(setup.watermark, transcript.partitions),
+            generators: (0..transcript.partitions)
+                .map(|_| Generator::new(setup.watermark))
+                .collect(),
+            is_manual: transcript.is_manual,
+            symbols,
+            setup,
+            now: None,
+            has_ended: false,
+            out: Output::default(),
+            refused: Vec::new(),
+        })
+    }
+
+    fn play(&mut self, input: &Input) -> Result<(), Fault> {
+        self.out.clear();
+        self.refused.clear();
+        match input {
+            Input::Records(lines) => self.records(lines),
+            Input::Watermark { partition, time } => self.promise(*partition, *time),
+            Input::Clock(now) => self.clock(*now),
+            Input::Idle(partition) => {
+                let rose = self.coordinator.rest(*partition);
+                self.deliver(rose)
+            }
+            Input::Signal(name) => self.signal(name),
+            Input::Restart => self.restart().map_err(here),
+            Input::End => self.end(),
+        }
+    }
+
+    /// One message: the records, then the watermark that covers them. A reader does not say that
+    /// it has reached its end: more may wait behind.
+    fn records(&mut self, lines: &[RecordLine]) -> Result<(), Fault> {
+        let mut batch = RowBatch::new(self.setup.plan.row.clone());
+        for line in lines {
+            self.fill(&mut batch, line).map_err(|problem| (Some(line.line), problem))?;
+        }
+        let mut partitions = Vec::new();
+        for line in lines {
+            if let Some(generator) = self.generators.get_mut(line.partition as usize) {
+                generator.observe(line.time, self.now);
+            }
+            if !partitions.contains(&line.partition) {
+                partitions.push(line.partition);
+            }
+        }
+        for failed in self.refinement.apply(&mut batch, &self.symbols).failed {
+            // The position of a record is its line.
+            let line = usize::try_from(failed.position.offset).unwrap_or(0);
+            self.refused.push((line, failed.to_string().into()));
+        }
+        self.shard.records(&batch, &mut self.out).map_err(here)?;
+        for partition in partitions {
+            let report = self.report(partition, false, true);
+            self.progress(report)?;
+        }
+        Ok(())
+    }
+
+    fn fill(&self, batch: &mut RowBatch, line: &RecordLine) -> Result<(), RunProblem> {
+        let position = Position { partition: line.partition, offset: line.line as u64 };
+        let layout = batch.layout().clone();
+        let mut row = batch.push(line.time, position);
+        for (name, json) in &line.fields {
+            let Some(field) = self.setup.fields.iter().find(|field| *field.name == **name) else {
+                let known = self.setup.fields.iter().map(|field| &*field.name);
+                let suggestion = nearest(name, known);
+                return Err(RunProblem::UnknownField { field: name.as_str().into(), suggestion });
+            };
+            let value = value(name, field.ty, json)?;
+            // A field that the plan does not read has no slot.
+            if let Some(slot) = layout.slot(name) {
+                row.set(slot, value.intern(&self.symbols)?);
+            }
+        }
+        let time_field = self.setup.time_field.filter(|name| !line.fields.contains_key(*name));
+        if let Some(slot) = time_field.and_then(|name| layout.slot(name)) {
+            row.set(slot, Datum::Int(line.time.as_millis().into()));
+        }
+        Ok(())
+    }
+
+    fn report(&self, partition: u32, is_at_end: bool, has_records: bool) -> Progress {
+        let estimate = match self.generators.get(partition as usize) {
+            Some(generator) if !self.is_manual => generator.watermark(),
+            Some(_) | None => Watermark::MIN,
+        };
+        Progress { partition, watermark: estimate, is_at_end, is_finished: false, has_records }
+    }
+
+    fn progress(&mut self, report: Progress) -> Result<(), Fault> {
+        let rose = self.coordinator.progress(report);
+        self.deliver(rose)
+    }
+
+    /// A `watermark` line: what the partition's reader promises from now on.
+    fn promise(&mut self, partition: u32, time: EventTime) -> Result<(), Fault> {
+        let report = self.report(partition, false, false);
+        self.progress(Progress { watermark: Watermark(time), ..report })
+    }
+
+    /// A `clock` line: every reader has found nothing since its last record, then it is that late.
+    /// Watermarks come before what waits for the clock.
+    fn clock(&mut self, now: ProcessingTime) -> Result<(), Fault> {
+        let now = self.now.map_or(now, |before| before.max(now));
+        if !self.has_ended {
+            for partition in 0..self.generators.len() as u32 {
+                let report = self.report(partition, true, false);
+                self.progress(report)?;
+            }
+        }
+        self.now = Some(now);
+        let rose = self.coordinator.tick(now);
+        self.deliver(rose)?;
+        self.shard.tick(now, &mut self.out).map_err(here)
+    }
+
+    /// A `signal` line. One that no trigger waits for could change nothing: it is refused.
+    fn signal(&mut self, name: &str) -> Result<(), Fault> {
+        let mut known = Vec::new();
+        for stage in &self.setup.plan.stages {
+            collect_signals(&stage.trigger, &mut known);
+        }
+        if !known.contains(&name) {
+            let suggestion = nearest(name, known);
+            return Err(here(RunProblem::UnknownSignal { signal: name.into(), suggestion }));
+        }
+        self.shard.signal(name, &mut self.out).map_err(here)
+    }
+
+    fn end(&mut self) -> Result<(), Fault> {
+        self.has_ended = true;
+        for partition in 0..self.generators.len() as u32 {
+            let report = Progress { is_finished: true, ..self.report(partition, true, false) };
+            self.progress(report)?;
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, rose: Option<Watermark>) -> Result<(), Fault> {
+        let Some(watermark) = rose else { return Ok(()) };
+        self.shard.watermark(watermark, &mut self.out).map_err(here)
+    }
+
+    /// The whole node becomes bytes and comes back in a process that has never seen a text.
+    fn restart(&mut self) -> Result<(), RunProblem> {
+        let shard = self.shard.encode()?;
+        let marks = postcard::to_stdvec(&(&self.coordinator, &self.generators, self.now))?;
+        self.symbols = Arc::new(Symbols::default());
+        let (plan, symbols) = (self.setup.plan.clone(), self.symbols.clone());
+        self.shard = Shard::decode(plan, symbols, (0, 1), &shard)?;
+        self.shard.trace_drops(true);
+        (self.coordinator, self.generators, self.now) = postcard::from_bytes(&marks)?;
+        self.refinement = bind(self.setup, &self.symbols)?;
+        Ok(())
+    }
+
+    /// What came of the input that was played.
+    fn step(&mut self, scene: &Scene) -> Step {
+        let mut step = Step { refused: std::mem::take(&mut self.refused), ..Step::default() };
+        for batch in &self.out.panes {
+            if let Some(stage) = self.setup.plan.stages.get(batch.stage.index()) {
+                step.panes.extend(emitted(batch, stage, &self.symbols));
+            }
+        }
+        for dropped in &self.out.dropped {
+            if let Some(stage) = self.setup.plan.stages.get(dropped.stage.index()) {
+                let key_text = key_text(&stage.key, &dropped.key, None, &self.symbols);
+                step.dropped.push(Dropped {
+                    reason: dropped.reason,
+                    stage: stage.name.clone(),
+                    key: json(&key_text),
+                    key_text: key_text.into(),
+                });
+            }
+        }
+        for (number, expected) in scene.expected.iter().enumerate() {
+            if let Expectation::Gone { stage, key, window } = &expected.what {
+                match self.is_open(stage, key, *window) {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        step.not_gone.insert(number);
+                    }
+                    Err(what) => {
+                        step.unknown.insert(number, what);
+                    }
+                }
+            }
+        }
+        if self.has_ended && !self.shard.is_empty() {
+            let held = self.shard.windows();
+            let holds =
+                |stage: &&Stage| held.is_empty() || held.iter().any(|(id, ..)| *id == stage.id);
+            step.left =
+                self.setup.plan.stages.iter().filter(holds).map(|s| s.name.clone()).collect();
+        }
+        step
+    }
+
+    /// Whether a window has state. A `gone` that names no place of the plan would always hold: it
+    /// is refused.
+    fn is_open(
+        &self,
+        name: &str,
+        key: &serde_json::Value,
+        window: Window,
+    ) -> Result<bool, Box<str>> {
+        let Some(stage) = self.setup.plan.stage(name) else {
+            let near = nearest(name, self.setup.plan.stages.iter().map(|stage| &*stage.name));
+            return Err(format!("there is no stage `{name}`{}", suggest(&near)).into());
+        };
+        // The windows of a list belong to its parent key.
+        let layout = stage.top_k.as_ref().map_or(&stage.key, |top_k| &top_k.parent);
+        let wanted: Vec<_> = layout.fields().iter().map(|field| &*field.name).collect();
+        let given = key.as_object();
+        let is_key = given.is_some_and(|given| {
+            given.len() == wanted.len() && wanted.iter().all(|name| given.contains_key(*name))
+        });
+        if !is_key {
+            let wanted = wanted.join(", ");
+            return Err(format!("the windows of `{name}` have the key ({wanted})").into());
+        }
+        let open = self.shard.windows();
+        Ok(open.iter().any(|(id, words, open)| {
+            *id == stage.id
+                && *open == window
+                && is_same(key, &json(&key_text(layout, words, None, &self.symbols)))
+        }))
+    }
+}
+
+fn bind(setup: Setup<'_>, symbols: &Symbols) -> Result<Refinement, BindError> {
+    Refinement::bind(setup.derived, setup.filter, &setup.plan.row, symbols)
+}
+
+/// Appends the signals that a trigger waits for.
+fn collect_signals<'p>(trigger: &'p Trigger, signals: &mut Vec<&'p str>) {
+    if let Trigger::OnSignal(name) = trigger {
+        signals.push(name);
+    }
+    for child in trigger.children() {
+        collect_signals(child, signals);
+    }
+}

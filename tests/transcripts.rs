@@ -1,0 +1,270 @@
+//! `nilometer test` as its users see it, on the transcripts of this folder: those in
+//! `transcripts/` match, those in `transcripts/bad/` fail for the reasons that they state.
+//!
+//! The first line of a transcript names its pipeline in `pipelines/`.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by a panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// The transcripts of a folder, in order, with their texts.
+fn transcripts(folder: &str) -> Vec<(PathBuf, String)> {
+    let entries = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|ending| ending == "txt")).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+fn pipeline(text: &str) -> PathBuf {
+    let name = text.lines().next().and_then(|line| line.strip_prefix("# pipeline: ")).unwrap();
+    root().join("pipelines").join(name).with_extension("toml")
+}
+
+fn run(flags: &[&str], pipeline: &Path, transcripts: &[&Path]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nilometer"));
+    command.arg("test").args(flags).arg(pipeline).args(transcripts).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Runs a text against a pipeline of the folder; returns exit code and stderr without the path.
+fn check(name: &str, text: &str) -> (i32, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.txt");
+    fs::write(&path, text).unwrap();
+    let pipeline = root().join("pipelines").join(name).with_extension("toml");
+    let output = run(&[], &pipeline, &[&path]);
+    assert!(output.stdout.is_empty());
+    let told = stderr(&output).replace(&*path.to_string_lossy(), "t.txt");
+    (output.status.code().unwrap(), told)
+}
+
+#[test]
+fn the_transcripts_match() {
+    for (path, text) in transcripts("transcripts") {
+        let output = run(&[], &pipeline(&text), &[&path]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stderr(&output).contains(": ok, "), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_bad_transcripts_fail_for_the_reasons_that_they_state() {
+    for (path, text) in transcripts("transcripts/bad") {
+        let output = run(&[], &pipeline(&text), &[&path]);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{}: {told}", path.display());
+        let reasons: Vec<_> =
+            text.lines().filter_map(|line| line.strip_prefix("# fails: ")).collect();
+        for reason in &reasons {
+            assert!(told.contains(reason), "{}: no `{reason}` in: {told}", path.display());
+        }
+        let plural = if reasons.len() == 1 { "" } else { "s" };
+        let count = format!(": {} difference{plural}: ", reasons.len());
+        assert!(told.contains(&count), "{}: {told}", path.display());
+    }
+}
+
+/// The blocks of a Markdown text, as (kind, content).
+fn blocks(text: &str) -> Vec<(&str, String)> {
+    let mut blocks: Vec<(&str, String)> = Vec::new();
+    let mut is_open = false;
+    for line in text.lines() {
+        match line.strip_prefix("```") {
+            Some(kind) if !is_open => {
+                blocks.push((kind, String::new()));
+                is_open = true;
+            }
+            Some(_) => is_open = false,
+            None if is_open => {
+                let block = &mut blocks.last_mut().unwrap().1;
+                block.push_str(line);
+                block.push('\n');
+            }
+            None => {}
+        }
+    }
+    blocks
+}
+
+#[test]
+fn the_examples_of_the_documentation_match() {
+    let page = fs::read_to_string(root().join("../docs/transcripts.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (pipeline, path) = (folder.path().join("p.toml"), folder.path().join("t.txt"));
+    let mut count = 0;
+    for (kind, content) in blocks(&page) {
+        match kind {
+            "toml" => fs::write(&pipeline, content).unwrap(),
+            "transcript" => {
+                fs::write(&path, &content).unwrap();
+                let output = run(&[], &pipeline, &[&path]);
+                assert_eq!(output.status.code(), Some(0), "{content}{}", stderr(&output));
+                count += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(count >= 4);
+    // The page shows what a difference looks like.
+    let (_, example) = blocks(&page).into_iter().find(|(kind, _)| *kind == "transcript").unwrap();
+    let shown = blocks(&page).into_iter().find(|(_, text)| text.contains("2 differences")).unwrap();
+    fs::write(&path, example.replace("{\"v\":12}", "{\"v\":13}")).unwrap();
+    let sums = blocks(&page).into_iter().find(|(kind, _)| *kind == "toml").unwrap();
+    fs::write(&pipeline, sums.1).unwrap();
+    let output = run(&[], &pipeline, &[&path]);
+    let told = stderr(&output).replace(&*path.to_string_lossy(), "late.txt");
+    assert!(told.starts_with(&shown.1), "{told}");
+}
+
+#[test]
+fn files_that_cannot_be_used_say_why_line_by_line() {
+    for (text, told) in [
+        ("recrod @1 {}\n", "t.txt:1: `recrod` starts no line"),
+        ("recrod @1 {}\n", "did you mean `record`?"),
+        ("record @1\n", "t.txt:1: the line ends where the fields of the record is expected"),
+        ("record 1 {}\n", "t.txt:1: expected @, found `1 {}`"),
+        ("record @1 {\"k\":}\n", "t.txt:1: the fields of the record is no JSON object"),
+        ("record @1h5 {}\n", "t.txt:1: `1h5` is no time"),
+        ("record @9223372036854775808 {}\n", "is no time"),
+        ("record p=x @1 {}\n", "t.txt:1: `x` is no whole number"),
+        ("record p=5000 @1 {}\n", "partition 5000 is too large"),
+        ("record @1 {} {}\n", "t.txt:1: expected the end of the line, found `{}`"),
+        ("  gone sums {\"k\":\"a\"} [0,10)\n", "t.txt:1: an expectation follows the input"),
+        ("end\ngone sums {} [0,10)\n", "t.txt:2: an expectation is indented"),
+        ("end\n  gone sums {} [10,10)\n", "t.txt:2: the window [10,10) holds no instant"),
+        ("end\n  dropped late sums {}\n", "expected a reason (expired, closed or no_window)"),
+        ("end\n  pane sums {} [0,1) #0 soon {}\n", "expected a timing"),
+        ("end\n  pane sums {} [0,1) 0 late {}\n", "t.txt:2: expected #, found `0 late {}`"),
+        ("\n\nbatch {\nrecord @1 {}\n", "t.txt:3: the batch that starts here is not closed"),
+        ("batch {\nwatermark 1\n}\n", "t.txt:2: a batch holds records only"),
+        ("idle\n", "t.txt:1: the line ends where p= and the number of a partition is expected"),
+        ("# a comment\nrecord @1 {\"kk\":1}\n", "t.txt:2: the records have no field `kk`"),
+        ("record @1 {\"v\":\"x\"}\n", "t.txt:1: field `v`: \"x\" is no i64"),
+        ("batch {\nrecord @1 {}\nrecord @1 {\"v\":0.5}\n}\n", "t.txt:3: field `v`: 0.5 is no i64"),
+        ("signal go\n", "t.txt:1: no trigger of the pipeline waits for signal `go`"),
+    ] {
+        let (code, got) = check("sums", text);
+        assert_eq!(code, 2, "{text}: {got}");
+        assert!(got.contains(told), "{text}: {got}");
+    }
+    // All lines at once.
+    let (_, got) = check("sums", "recrod\nend\nwatermark x\n");
+    assert_eq!(got.lines().filter(|line| line.starts_with("t.txt:")).count(), 2, "{got}");
+    let output = run(&[], &root().join("pipelines/sums.toml"), &[Path::new("no/such.txt")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no/such.txt: cannot be read"));
+    let output = run(&[], Path::new("no/such.toml"), &[Path::new("no/such.txt")]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn one_bad_transcript_among_good_ones_is_told_and_decides() {
+    let good = root().join("transcripts/fixed.txt");
+    let bad = root().join("transcripts/bad/value.txt");
+    let sums = root().join("pipelines/sums.toml");
+    let output = run(&[], &sums, &[&bad, &good]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("fixed.txt: ok"));
+    assert!(stderr(&output).contains("1 of 2 transcripts differ"));
+}
+
+#[test]
+fn print_writes_only_the_panes_that_came_each_with_its_line() {
+    let text =
+        "watermark 9\n\nrecord @1 {\"k\":\"a\",\"v\":5}\n\nwatermark 10 # this is line 5\nend\n";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.txt");
+    fs::write(&path, text).unwrap();
+    let output = run(&["--print"], &root().join("pipelines/sums.toml"), &[&path]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stderr(&output), "");
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "{\"pipeline\":\"sums\",\"stage\":\"sums\",\"key\":{\"k\":\"a\"},\
+         \"window\":{\"start\":0,\"end\":10},\"pane\":{\"index\":0,\"timing\":\"on_time\",\
+         \"is_last\":false,\"kind\":\"insert\",\"mode\":\"discarding\"},\"event_time\":9,\
+         \"values\":{\"v\":5,\"n\":1},\"line\":5}\n"
+    );
+}
+
+#[test]
+fn bless_writes_what_came_and_keeps_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.txt");
+    let sums = root().join("pipelines/sums.toml");
+    let before = "\
+# about this file
+
+record @1 {\"k\":\"a\",\"v\":5}   # five
+record @2 {\"k\":\"b\",\"v\":7}
+watermark 10
+  # b comes, too
+  pane  sums {\"k\":\"b\"}  [0,10) #0 on_time {\"n\":1,\"v\":7.0}   # as written
+  # wrong
+  pane sums {\"k\":\"a\"} [0,10) #0 on_time {\"v\":6,\"n\":1} # why six?
+  gone sums {\"k\":\"c\"} [0,10)
+  gone sums {\"k\":\"b\"} [0,10)
+
+record @12 {\"k\":\"a\",\"v\":1}
+# the end";
+    let after = "\
+# about this file
+
+record @1 {\"k\":\"a\",\"v\":5}   # five
+record @2 {\"k\":\"b\",\"v\":7}
+watermark 10
+  pane sums {\"k\":\"a\"} [0,10) #0 on_time {\"v\":5,\"n\":1}
+  # b comes, too
+  pane  sums {\"k\":\"b\"}  [0,10) #0 on_time {\"n\":1,\"v\":7.0}   # as written
+  # wrong
+  # why six?
+  gone sums {\"k\":\"c\"} [0,10)
+
+record @12 {\"k\":\"a\",\"v\":1}
+# the end
+end
+  pane sums {\"k\":\"a\"} [10,20) #0 on_time last {\"v\":1,\"n\":1}
+";
+    fs::write(&path, before).unwrap();
+    let output = run(&["--bless"], &sums, &[&path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(&path).unwrap(), after);
+    assert_eq!(run(&[], &sums, &[&path]).status.code(), Some(0));
+    let output = run(&["--bless"], &sums, &[&path]);
+    assert!(stderr(&output).contains(": unchanged"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), after);
+}
+
+#[test]
+fn every_transcript_can_be_written_anew_from_its_inputs_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.txt");
+    for (source, text) in transcripts("transcripts") {
+        let is_expectation = |line: &&str| {
+            let words = ["pane ", "retract ", "gone ", "dropped "];
+            words.iter().any(|word| line.trim_start().starts_with(word))
+        };
+        let inputs: Vec<_> = text.lines().filter(|line| !is_expectation(line)).collect();
+        fs::write(&path, inputs.join("\n")).unwrap();
+        let blessed = run(&["--bless"], &pipeline(&text), &[&path]);
+        assert_eq!(blessed.status.code(), Some(0), "{}", stderr(&blessed));
+        let output = run(&[], &pipeline(&text), &[&path]);
+        assert_eq!(output.status.code(), Some(0), "{}: {}", source.display(), stderr(&output));
+        // What was written by hand is what was written by the program, but for order and spelling.
+        let count = |text: &str, word| text.lines().filter(|l| l.trim().starts_with(word)).count();
+        let written = fs::read_to_string(&path).unwrap();
+        for word in ["pane ", "retract ", "dropped "] {
+            assert_eq!(count(&written, word), count(&text, word), "{}", source.display());
+        }
+    }
+}
