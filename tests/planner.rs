@@ -1,5 +1,6 @@
 //! The planner on the eight groupings of flows: how often records are read, and what is said of
 //! groupings that cannot be derived.
+
 use nilometer::config;
 use std::path::Path;
 

@@ -215,7 +215,7 @@ impl Stage {
     }
 
     /// Whether its key actors need nothing but the default trigger, windows that neither merge nor
-    /// overlap, and panes at the end of their window: the short form of [`crate::table`] will do.
+    /// overlap, and panes at the end of their window: the short form of `table` will do.
     pub fn is_plain(&self) -> bool {
         let is_apart = match self.window {
             WindowFn::Global | WindowFn::Fixed { .. } | WindowFn::Calendar(_) => true,
