@@ -29,7 +29,7 @@ pub use settings::Setting;
 pub use variables::Lookup;
 
 use node::{Node, NodeValue};
-use place::{Texts, is_secret};
+use place::{Texts, is_secret, names_secret};
 use problem::Problems;
 use raw::RawConfig;
 use raw::reader::{FromNode, Reader};
@@ -81,10 +81,12 @@ pub fn load_text(
     let place = |span: Option<std::ops::Range<usize>>| span.map(|span| Place::new(file, span));
     let start = (Place::new(file, 0..0), Origin::File);
     let mut root = node::from_table(document.as_table(), start, &place);
+    // Also before a secret is replaced: it stands in its text all the same.
+    hide_secrets(&root, &mut texts);
     for set in sets {
         overrides::apply(&mut root, set, &mut texts, &mut problems);
+        hide_secrets(&root, &mut texts);
     }
-    hide_secrets(&root, &mut texts);
     variables::interpolate(&mut root, lookup, &mut problems);
     inherit::inherit(&mut root);
     let mut reader = Reader::new(&mut problems);
@@ -133,9 +135,7 @@ fn hide_lines(text: &str, file: usize, texts: &mut Texts) {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let end = start + line.trim_end_matches('\n').len();
-        let words = line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-        let is_hidden = words.into_iter().any(is_secret);
-        if is_hidden && let Some(sign) = line.find('=') {
+        if names_secret(line) && let Some(sign) = line.find('=') {
             texts.hide(Place::new(file, start + sign + 1..end));
         }
         start += line.len();

@@ -5,7 +5,7 @@
 //! argument is a text of its own, so that a mistake in it is shown where it was typed.
 
 use super::node::{self, Entry, Node, NodeValue, Origin};
-use super::place::{Place, Texts, is_secret};
+use super::place::{Place, Texts, names_secret};
 use super::problem::{Problems, help_on_names};
 use toml_edit::Key;
 
@@ -22,6 +22,10 @@ pub(crate) fn apply(root: &mut Node, argument: &str, texts: &mut Texts, problems
         return;
     };
     let path_place = Place::new(text, 0..path.len());
+    let value_place = Place::new(text, path.len() + 1..argument.len());
+    if names_secret(path) {
+        texts.hide(value_place);
+    }
     let segments: Vec<_> = match Key::parse(path) {
         Ok(keys) => keys.iter().map(|key| key.get().to_owned()).collect(),
         Err(_) => {
@@ -34,11 +38,6 @@ pub(crate) fn apply(root: &mut Node, argument: &str, texts: &mut Texts, problems
             return;
         }
     };
-    let value_start = path.len() + 1;
-    let value_place = Place::new(text, value_start..argument.len());
-    if segments.last().is_some_and(|name| is_secret(name)) {
-        texts.hide(value_place);
-    }
     let node = node::from_literal(value, (value_place, Origin::Flag));
     insert(root, &segments, (node, path_place), problems);
 }

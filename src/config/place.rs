@@ -109,6 +109,11 @@ pub(crate) fn is_secret(name: &str) -> bool {
     })
 }
 
+/// Whether a name of a secret is among the words of `text`.
+pub(crate) fn names_secret(text: &str) -> bool {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(is_secret)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -86,7 +86,7 @@ impl Cells {
             Piece::Pause | Piece::End => return None,
             Piece::TooLong => Fault {
                 reason: Reason::TooLong,
-                detail: "beyond `line_bytes_max`; is there a quote that is not closed?",
+                detail: "beyond `line_max`; is there a quote that is not closed?",
             },
             // It may look whole, with a number that is not.
             Piece::Last if is_damaged => {

@@ -24,7 +24,7 @@ impl Decoder {
     pub(crate) fn take(&mut self, piece: Piece, found: Found<'_>, out: &mut Polled) {
         match piece {
             Piece::Pause | Piece::End => {}
-            Piece::TooLong => self.reject(found, Reason::TooLong, "beyond `line_bytes_max`", out),
+            Piece::TooLong => self.reject(found, Reason::TooLong, "beyond `line_max`", out),
             Piece::Whole | Piece::Last => {
                 let is_cut = piece == Piece::Last;
                 match std::str::from_utf8(found.raw) {

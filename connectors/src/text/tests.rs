@@ -119,7 +119,7 @@ fn lines_of_json_become_rows_or_are_rejected_with_the_reason() {
         (r#"{"ts":5} {"ts":6}"#, None, "not_json", "trailing characters at line 1 column 10"),
         (r#"{"ts":5,"v":256"#, None, "not_json", "EOF while parsing an object at line 1 column 15"),
         ("[5]", None, "not_json", "invalid type: sequence, expected an object at line 1 column 0"),
-        (&long, None, "too_long", "beyond `line_bytes_max`"),
+        (&long, None, "too_long", "beyond `line_max`"),
     ] {
         // Between two good lines, so that a bad one is seen to harm nobody.
         let content = format!("{{\"ts\":1}}\n{line}\n{{\"ts\":2}}\n");

@@ -129,10 +129,18 @@ fn secrets_are_shown_nowhere() {
         "[pipeline]\nclient_secret = \"hunter2\"\nname = \n",
         "[[sink]]\nname = \"s\"\npassword = \"hunter2\"\nkind = \"fil\"\n",
     ] {
-        let sets = ["sink.s.api_token=hunter2".to_owned()];
-        let errors = load_text(("p.toml", text), &sets, &|_| None).unwrap_err();
-        for shown in [errors.render(Look::Plain), errors.to_string(), format!("{errors:?}")] {
-            assert!(!shown.contains("hunter2"), "{shown}");
+        for sets in [
+            vec!["sink.s.api_token=hunter2"],
+            // What is replaced is as secret as what replaces it.
+            vec!["pipeline.password=x", "pipeline.name=\"q\"", "sink.s.password=x"],
+            vec!["pipeline={password=\"hunter2\"}", "pipeline.password=x"],
+            vec!["pipeline.password.deep=hunter2", "a..password=hunter2"],
+        ] {
+            let sets: Vec<_> = sets.into_iter().map(str::to_owned).collect();
+            let errors = load_text(("p.toml", text), &sets, &|_| None).unwrap_err();
+            for shown in [errors.render(Look::Plain), errors.to_string(), format!("{errors:?}")] {
+                assert!(!shown.contains("hunter2"), "{sets:?}: {shown}");
+            }
         }
     }
 }
