@@ -135,7 +135,9 @@ fn hide_lines(text: &str, file: usize, texts: &mut Texts) {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let end = start + line.trim_end_matches('\n').len();
-        if names_secret(line) && let Some(sign) = line.find('=') {
+        if names_secret(line)
+            && let Some(sign) = line.find('=')
+        {
             texts.hide(Place::new(file, start + sign + 1..end));
         }
         start += line.len();

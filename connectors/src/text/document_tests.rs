@@ -42,6 +42,7 @@ fn a_flow_document_gives_every_field_of_a_flow() {
     let all = r#"exporter={"node_id":1,"foreign_source":"FS","foreign_id":"R1"}
 domain=3
 node_id=1
+window_phase=1
 foreign_source="FS"
 foreign_id="R1"
 location="Default"
