@@ -81,6 +81,13 @@ fn windows() -> impl Strategy<Value = WindowFn> {
         6 => (prop_oneof![Just(1), Just(10), Just(20), Just(30)], prop_oneof![3 => Just(0), 1 => Just(-7)])
             .prop_map(|(size, offset)| fixed(size, offset, Phase::Aligned)),
         1 => Just(fixed(10, 0, Phase::ByKey)),
+        1 => (prop_oneof![Just(10), Just(20)], prop_oneof![Just(5), Just(7), Just(15)]).prop_map(
+            |(size, period)| WindowFn::Sliding {
+                size: Span::from_millis(size),
+                period: Span::from_millis(period),
+                offset: 3,
+            }
+        ),
     ]
 }
 

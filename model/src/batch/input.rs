@@ -74,21 +74,12 @@ impl Reader<'_> {
             }
             None => first,
         };
-        let oldest = self.oldest(last, self.shift(record, copy));
-        let kept = if self.assign(kept, record, copy).start() < oldest { oldest } else { kept };
-        Some(Interval { first, kept, last })
-    }
-
-    /// Where the earliest window starts that a record may reach whose last instant is `last`.
-    fn oldest(&self, last: EventTime, shift: i64) -> EventTime {
-        let WindowFn::Fixed { size, .. } = self.grouping.window else { return EventTime::MIN };
-        let windows = i64::try_from(SPLITS_MAX).unwrap_or(i64::MAX);
-        let back = size.as_millis().saturating_mul(windows - 1);
-        self.grouping.window.assign(last, shift).start().saturating_sub(Span::from_millis(back))
-    }
-
-    fn assign(&self, time: EventTime, record: &Record, copy: &Copy) -> Window {
-        self.grouping.window.assign(time, self.shift(record, copy))
+        let mut interval = Interval { first, kept, last };
+        let windows = self.windows(record, copy, Some(interval));
+        if let (Some(oldest), SPLITS_MAX) = (windows.first(), windows.len()) {
+            interval.kept = kept.max(oldest.start());
+        }
+        Some(interval)
     }
 
     /// The windows that a copy touches, in order, and what of it counts.
@@ -97,20 +88,27 @@ impl Reader<'_> {
         (self.windows(record, copy, interval), interval)
     }
 
-    /// The windows that what counts of a copy touches, in order.
+    /// The windows that what counts of a copy touches, in order; at most [`SPLITS_MAX`] of an
+    /// interval, the latest.
     pub(super) fn windows(
         &self,
         record: &Record,
         copy: &Copy,
         interval: Option<Interval>,
     ) -> Vec<Window> {
-        let Some(Interval { kept, last, .. }) = interval else {
-            return vec![self.assign(record.time, record, copy)];
-        };
-        let mut windows = vec![self.assign(kept, record, copy)];
-        while let Some(window) = windows.last().filter(|window| !window.contains(last)) {
-            windows.push(self.assign(window.end(), record, copy));
+        let (function, shift) = (self.grouping.window, self.shift(record, copy));
+        let mut windows = Vec::new();
+        match interval {
+            None => function.assign_all(record.time, shift, &mut windows),
+            Some(Interval { kept, last, .. }) => {
+                let latest = function.assign(last, shift);
+                let back =
+                    std::iter::successors(Some(latest), |after| function.before(*after, shift));
+                let touches = |window: &Window| window.end() > kept || window.contains(kept);
+                windows.extend(back.take_while(touches).take(SPLITS_MAX));
+            }
         }
+        windows.reverse();
         windows
     }
 

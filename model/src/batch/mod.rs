@@ -4,7 +4,8 @@
 //! Each grouping is evaluated from the records themselves, on plain values in ordered maps: no
 //! packed words, no accumulators, no cascade, no state. It is slow and obvious on purpose; every
 //! property test compares the engine with it. What it shares with the engine is the definition of
-//! windows ([`crate::time`], [`crate::window`]), the order of values and the frozen hashes.
+//! windows ([`crate::time`], [`crate::window`]), the order of values and the frozen hashes. Windows
+//! that merge (sessions) depend on each other; they are refused, not guessed at.
 
 mod input;
 mod total;
@@ -13,6 +14,7 @@ use crate::aggregate::Overflow;
 use crate::plan::{Job, Plan, StageInput};
 use crate::time::{EventTime, Lateness, Watermark, Window, judge};
 use crate::value::Value;
+use crate::window::WindowFn;
 use input::{Copy, Interval, Reader};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -98,16 +100,35 @@ pub fn readers(job: &Job, plan: &Plan) -> Vec<usize> {
     job.groupings.iter().enumerate().map(reader).collect()
 }
 
+/// A job that cannot be evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BatchError {
+    /// A sum does not fit 128 bits.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
+    /// A grouping has windows that merge.
+    #[error("grouping `{grouping}` has session windows: the oracle does not merge windows")]
+    Merging {
+        /// The grouping.
+        grouping: Box<str>,
+    },
+}
+
 /// Evaluates `job` over what arrived, in order; `readers` as from [`readers()`]. Without a watermark
 /// among the arrivals nothing is late and nothing is dropped: the batch.
 ///
 /// # Errors
-/// A sum does not fit 128 bits.
+/// A sum does not fit 128 bits, or windows merge.
 pub fn evaluate(
     job: &Job,
     readers: &[usize],
     arrivals: &[Arrival],
-) -> Result<Evaluation, Overflow> {
+) -> Result<Evaluation, BatchError> {
+    for grouping in &job.groupings {
+        if let WindowFn::Session { .. } = grouping.window {
+            return Err(BatchError::Merging { grouping: grouping.name.clone() });
+        }
+    }
     let mut watermark = Watermark::MIN;
     let mut inputs: Vec<BTreeMap<(KeyValues, Window), Inputs>> =
         vec![BTreeMap::new(); job.groupings.len()];

@@ -161,6 +161,28 @@ fn copies_are_dropped_by_the_window_of_their_reader() {
 }
 
 #[test]
+fn a_record_counts_in_every_window_that_holds_it() {
+    let sum = vec![spec("n", Function::Sum, "n", false)];
+    let millis = Span::from_millis;
+    let sliding = |size, period| Grouping {
+        window: WindowFn::Sliding { size: millis(size), period: millis(period), offset: 0 },
+        ..grouping("g", &["k"], sum.clone())
+    };
+    let arrivals = [record(1, "", "a", 1), record(7, "", "a", 10)];
+    assert_eq!(
+        lines(&run(&job(vec![sliding(10, 5)]), &arrivals).totals),
+        ["g a [-5,5): 1", "g a [0,10): 11", "g a [5,15): 10"]
+    );
+    // A period longer than the size leaves gaps.
+    assert_eq!(lines(&run(&job(vec![sliding(5, 10)]), &arrivals).totals), ["g a [0,5): 1"]);
+    // Late for one of them, in time for the other: judged window by window.
+    let arrivals = [mark(10), record(1, "", "a", 1), record(7, "", "a", 10)];
+    let evaluation = run(&job(vec![sliding(10, 5)]), &arrivals);
+    assert_eq!(lines(&evaluation.totals), ["g a [0,10): 11", "g a [5,15): 10"]);
+    assert_eq!(evaluation.expired.values().sum::<u64>(), 1);
+}
+
+#[test]
 fn intervals_are_split_and_each_part_is_judged_by_its_window() {
     let aggregates = vec![
         spec("n", Function::Sum, "n", true),
@@ -223,10 +245,18 @@ fn the_largest_are_listed_and_the_rest_is_other() {
 }
 
 #[test]
-fn an_overflow_is_said() {
+fn what_cannot_be_evaluated_is_said() {
     let mut job = job(vec![grouping("g", &[], vec![spec("n", Function::Sum, "n", false)])]);
     job.fields[2] = Field::new("n", Type::Big);
     let arrivals = [record(0, "", "", i128::MAX), record(0, "", "", 1)];
     let error = evaluate(&job, &[0], &arrivals).unwrap_err();
-    assert_eq!(&*error.aggregate, "n");
+    assert_eq!(error, BatchError::Overflow(Overflow { aggregate: "n".into() }));
+    let window = WindowFn::Session {
+        gap: Span::from_millis(5),
+        max_duration: None,
+        touching: crate::window::Touching::Merge,
+    };
+    job.groupings[0].window = window;
+    let error = evaluate(&job, &[0], &[]).unwrap_err();
+    assert_eq!(error, BatchError::Merging { grouping: "g".into() });
 }
