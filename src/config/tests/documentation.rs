@@ -1,12 +1,15 @@
 //! `docs/configuration.md` lists every setting, and the tables are those of the schema.
 //!
 //! A table stands between `<!-- table: NAME -->` and `<!-- end -->`; `BLESS=1` writes them anew.
+//! What the pages on windows and triggers show is read, too.
 
-use crate::config::schema;
+use super::schema::violations;
+use crate::config::{load, load_text, schema};
 use nilometer_model::flow::FLOW_FIELDS;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md");
 
@@ -115,4 +118,57 @@ fn the_documentation_lists_every_setting() {
     for (name, raw) in schema["$defs"].as_object().unwrap() {
         assert!(raw.get("properties").is_none() || seen.contains(name), "{name} is not documented");
     }
+}
+
+/// What makes a pipeline of the settings of a group.
+const AROUND: &str = r#"
+[pipeline]
+name = "p"
+[record]
+time = "t"
+fields = { k = "text", v = "i64" }
+[defaults]
+window = { fixed = "1h" }
+aggregates = { sum = "sum(v)" }
+[[group]]
+name = "g"
+key = ["k"]
+"#;
+
+#[test]
+fn what_the_documentation_shows_of_groups_is_valid() {
+    for page in ["windows", "triggers"] {
+        let path = format!("{}/docs/{page}.md", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let blocks: Vec<_> = text.split("```toml\n").skip(1).collect();
+        assert!(blocks.len() >= 10, "{page}");
+        for block in blocks {
+            let (block, _) = block.split_once("```").unwrap();
+            let text = format!("{AROUND}{block}");
+            if let Err(errors) = load_text((page, &text), &[], &|_| None) {
+                panic!("{block}\n{errors}");
+            }
+            assert_eq!(violations(&text), Vec::<String>::new(), "{block}");
+        }
+    }
+}
+
+#[test]
+fn the_pipelines_of_the_tests_are_valid() {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pipelines")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "toml") {
+                load(&path, &[]).unwrap();
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert_eq!(violations(&text), Vec::<String>::new(), "{}", path.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 40);
 }

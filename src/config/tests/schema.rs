@@ -106,7 +106,7 @@ impl Check<'_> {
 }
 
 /// What a pipeline does not keep of the schema.
-fn violations(text: &str) -> Vec<String> {
+pub(super) fn violations(text: &str) -> Vec<String> {
     let (schema, value) = (schema(), json(text));
     Check { root: &schema, value: &value, path: "" }.violations(&schema)
 }
