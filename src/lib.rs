@@ -23,5 +23,6 @@ pub mod schema;
 pub mod summary;
 pub mod summary_table;
 pub mod test;
+mod test_documents;
 pub mod test_report;
 pub mod topology;

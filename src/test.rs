@@ -3,10 +3,11 @@
 use crate::cli::PipelineArgs;
 use crate::config::{self, Pipeline, Records};
 use crate::failure::{Failure, print, tell};
+use crate::test_documents::{self, DocumentError};
 use crate::test_report::{Colours, report};
 use clap::Args;
 use nilometer_connectors::panes::{PaneRef, write_pane};
-use nilometer_connectors::text::TimeUnit;
+use nilometer_connectors::text::{OneDocument, TimeUnit};
 use nilometer_model::flow::FLOW_FIELDS;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::plan::Plan;
@@ -85,6 +86,8 @@ enum FileError {
     #[error("cannot be used")]
     Parse(Vec<ParseError>),
     #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error(transparent)]
     Run(#[from] RunError),
     #[error(transparent)]
     Stdout(Failure),
@@ -96,7 +99,7 @@ enum FileError {
 /// The pipeline is not valid, or a transcript differs or cannot be used.
 pub fn execute(args: &TestArgs) -> Result<(), Failure> {
     let pipeline = config::load(&args.pipeline.file, &args.pipeline.sets)?;
-    let bench = Bench::new(&pipeline);
+    let mut bench = Bench::new(&pipeline)?;
     let (mut differing, mut unusable) = (0, 0);
     for path in &args.transcripts {
         match bench.file(path, args) {
@@ -128,6 +131,7 @@ fn told(path: &Path, error: &FileError) -> String {
             let _written = writeln!(text, "{path}:{}: {}", error.line, error.problem);
             text
         }),
+        FileError::Document(error) => format!("{path}:{}: {error}\n", error.line),
         FileError::Run(error) => format!("{path}:{}: {}\n", error.line, error.problem),
         FileError::Read(_) | FileError::Write(_) | FileError::Stdout(_) => {
             format!("{path}: {error}\n")
@@ -140,10 +144,11 @@ struct Bench<'a> {
     pipeline: &'a Pipeline,
     fields: Vec<Field>,
     time_field: Option<Box<str>>,
+    documents: Option<OneDocument>,
 }
 
 impl<'a> Bench<'a> {
-    fn new(pipeline: &'a Pipeline) -> Self {
+    fn new(pipeline: &'a Pipeline) -> Result<Self, Failure> {
         let (fields, time_field) = match &pipeline.records {
             Records::Flows(_) => {
                 let fields = FLOW_FIELDS.iter().map(|info| Field::new(info.name, info.ty));
@@ -160,13 +165,17 @@ impl<'a> Bench<'a> {
                 (fields.collect(), time_field)
             }
         };
-        Self { pipeline, fields, time_field }
+        let documents = test_documents::reader(&pipeline.records)?;
+        Ok(Self { pipeline, fields, time_field, documents })
     }
 
     /// Runs one transcript; `false` if it differs.
-    fn file(&self, path: &Path, args: &TestArgs) -> Result<bool, FileError> {
+    fn file(&mut self, path: &Path, args: &TestArgs) -> Result<bool, FileError> {
         let text = fs::read_to_string(path).map_err(FileError::Read)?;
-        let transcript = transcript::parse(&text).map_err(FileError::Parse)?;
+        let mut transcript = transcript::parse(&text).map_err(FileError::Parse)?;
+        if let Some(documents) = &mut self.documents {
+            test_documents::normalise(&mut transcript, documents)?;
+        }
         let mut lines = String::new();
         let plan = &self.pipeline.plan;
         let mut see = |line: usize, batch: &PaneBatch, symbols: &Symbols| {

@@ -71,7 +71,7 @@ fn shards(pipeline: &Pipeline) -> usize {
 }
 
 /// What flows are normalised with; the default where records are no flows.
-fn context(records: &Records) -> Result<FlowContext, RunFailure> {
+pub(crate) fn context(records: &Records) -> Result<FlowContext, RunFailure> {
     let FlowConfig { exporters, applications, settings } = match records {
         Records::Flows(config) => config,
         Records::Declared(_) => return Ok(FlowContext::default()),

@@ -2,7 +2,7 @@
 //! `transcripts/` match, those in `transcripts/bad/` fail for the reasons that they state.
 //!
 //! The first line of a transcript names its pipeline in `pipelines/`.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by a panic")]
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -267,4 +267,30 @@ fn every_transcript_can_be_written_anew_from_its_inputs_alone() {
             assert_eq!(count(&written, word), count(&text, word), "{}", source.display());
         }
     }
+}
+
+/// A record of flows may be a document as OpenNMS writes it: sampling, direction and addresses are
+/// worked out as in a run.
+#[test]
+fn a_flow_document_is_normalised() {
+    let document = r#"record @74999 {"exporter_node":{"node_id":1},"direction":"INGRESS",
+"input_snmp_ifindex":5,"first_switched":45000,"num_bytes":"100","sampling_interval":10,
+"src_address":"10.0.0.2","dst_address":"10.0.0.1"}"#;
+    let document = document.replace('\n', "");
+    let expected = r#"
+watermark 1m
+  pane interfaces {"exporter":{"node_id":1,"foreign_source":null,"foreign_id":null},"if_index":5} [0,1m) #0 on_time {"bytes":500,"flows":0}
+  pane hosts {"exporter":{"node_id":1,"foreign_source":null,"foreign_id":null},"if_index":5,"host":"10.0.0.1"} [0,1m) #0 on_time {"bytes":500,"flows":0}
+  pane hosts {"exporter":{"node_id":1,"foreign_source":null,"foreign_id":null},"if_index":5,"host":"10.0.0.2"} [0,1m) #0 on_time {"bytes":500,"flows":0}
+end
+  pane interfaces {"exporter":{"node_id":1,"foreign_source":null,"foreign_id":null},"if_index":5} [1m,2m) #0 on_time last {"bytes":500,"flows":1}
+  pane hosts {"exporter":{"node_id":1,"foreign_source":null,"foreign_id":null},"if_index":5,"host":"10.0.0.1"} [1m,2m) #0 on_time last {"bytes":500,"flows":1}
+  pane hosts {"exporter":{"node_id":1,"foreign_source":null,"foreign_id":null},"if_index":5,"host":"10.0.0.2"} [1m,2m) #0 on_time last {"bytes":500,"flows":1}
+"#;
+    let (code, told) = check("flows", &format!("{document}{expected}"));
+    assert_eq!((code, told.as_str()), (0, "t.txt: ok, 3 inputs, 6 panes\n"));
+    let (code, told) = check("flows", r#"record @5 {"exporter_node":{},"protocol":300}"#);
+    assert_eq!(code, 2);
+    let reason = "t.txt:1: no flow document: out_of_range: `protocol` is no u8: 300";
+    assert!(told.starts_with(reason), "{told}");
 }

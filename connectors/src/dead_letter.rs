@@ -62,6 +62,16 @@ impl DeadLetter {
         }
     }
 
+    /// Why the input is no record.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
+    /// Particulars for people; may be empty.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// Bytes that the letter takes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.detail.len() + self.raw.len()

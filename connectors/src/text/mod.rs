@@ -9,6 +9,7 @@ mod feed;
 mod members;
 mod ndjson;
 mod number;
+mod one_document;
 mod opennms;
 mod rows;
 pub mod schema;
@@ -19,6 +20,7 @@ mod document_tests;
 mod tests;
 
 pub use number::TimeUnit;
+pub use one_document::{NoFlow, OneDocument};
 pub use schema::{RecordField, RecordSchema};
 
 use crate::dead_letter::Place;
