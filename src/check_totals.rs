@@ -54,7 +54,7 @@ impl TotalsCheck {
         let is_whole = is_finished
             && summary.stages.0.iter().all(|stage| {
                 let account = &stage.account;
-                account.expired == 0 && account.closed == 0 && account.no_window == 0
+                account.expired + account.closed + account.refused + account.no_window == 0
             });
         totals.check(is_whole.then_some(records), &self.symbols)?;
         Ok(format!("{}: {records} records, totals agree\n", self.pipeline))

@@ -141,7 +141,7 @@ fn copies(stage: &Stage) -> Option<u64> {
         | WindowFn::Fixed { .. }
         | WindowFn::Session { .. }
         | WindowFn::Calendar(_) => Some(input.copies.len() as u64),
-        WindowFn::Sliding { .. } => None,
+        WindowFn::Sliding { .. } | WindowFn::Custom(_) => None,
     }
 }
 

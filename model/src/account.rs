@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// What became of the window copies that a stage was given, and what it emitted.
 ///
 /// A record falls into 0 to n windows; each is a copy, judged by itself. Of the copies assigned to
-/// a stage every one is in exactly one of `on_time`, `late`, `expired` and `closed`.
+/// a stage every one is in exactly one of `on_time`, `late`, `expired`, `closed` and
+/// `refused`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StageAccount {
     /// Copies given to the stage: counted when a window is assigned, before the copy is judged.
@@ -19,6 +20,8 @@ pub struct StageAccount {
     pub expired: u64,
     /// Copies that came after their trigger had finished: dropped.
     pub closed: u64,
+    /// Copies with which custom windows would have merged into one whose state was gone: dropped.
+    pub refused: u64,
     /// Records that fell into no window.
     pub no_window: u64,
     /// Panes emitted, retractions not counted.
@@ -36,7 +39,7 @@ pub struct StageAccount {
 impl StageAccount {
     /// Whether every copy has exactly one outcome.
     pub fn is_balanced(&self) -> bool {
-        let outcomes = [self.on_time, self.late, self.expired, self.closed];
+        let outcomes = [self.on_time, self.late, self.expired, self.closed, self.refused];
         outcomes.into_iter().try_fold(0, u64::checked_add) == Some(self.assigned)
     }
 
@@ -47,6 +50,7 @@ impl StageAccount {
         self.late += other.late;
         self.expired += other.expired;
         self.closed += other.closed;
+        self.refused += other.refused;
         self.no_window += other.no_window;
         self.panes += other.panes;
         self.retracts += other.retracts;
@@ -66,6 +70,8 @@ pub enum DropReason {
     Expired,
     /// The trigger of its window had finished.
     Closed,
+    /// With it, windows would merge into one whose state was gone.
+    Refused,
     /// It falls into no window.
     NoWindow,
 }
@@ -76,6 +82,7 @@ impl DropReason {
         match self {
             Self::Expired => "expired",
             Self::Closed => "closed",
+            Self::Refused => "refused",
             Self::NoWindow => "no_window",
         }
     }

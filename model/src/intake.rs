@@ -174,11 +174,23 @@ fn take_copy<T: Takes>(
         | WindowFn::Fixed { phase: Phase::Aligned, .. }
         | WindowFn::Sliding { .. }
         | WindowFn::Session { .. }
-        | WindowFn::Calendar(_) => 0,
+        | WindowFn::Calendar(_)
+        | WindowFn::Custom(_) => 0,
     };
     let mut windows = std::mem::take(&mut shape.windows);
     windows.clear();
-    let from = assign(shape.window, (input, record), shift, &mut windows);
+    let from = match shape.window {
+        WindowFn::Custom(custom) => {
+            let values = input.window.iter().map(|slot| read(record.row, *slot).value(symbols));
+            custom.0.assign(record.time, &values.collect::<Vec<_>>(), &mut windows);
+            record.from
+        }
+        WindowFn::Global
+        | WindowFn::Fixed { .. }
+        | WindowFn::Sliding { .. }
+        | WindowFn::Session { .. }
+        | WindowFn::Calendar(_) => assign(shape.window, (input, record), shift, &mut windows),
+    };
     if record.extent.first() < from {
         count_cut(table, (input, copy), record, from);
     }

@@ -11,7 +11,8 @@ use crate::aggregate::Overflow;
 use crate::cells::hash_words;
 use crate::intake::{Copy, Entered, Takes};
 use crate::key::is_same_key;
-use crate::key_machine::{Incoming, Instants, KeyMachine, MachineRules, Outlet, Verdict};
+use crate::key_machine::{Incoming, Instants, KeyMachine, MachineRules, Verdict};
+use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{PaneBatch, PaneKind};
 use crate::plan::Stage;
 use crate::symbol::Symbols;
@@ -93,8 +94,8 @@ impl MachineTable {
         }
     }
 
-    fn instants(&self) -> Instants {
-        Instants { watermark: self.watermark, output: self.output, now: self.now }
+    fn instants(&self, before: Watermark) -> Instants {
+        Instants { watermark: self.watermark, before, now: self.now }
     }
 
     fn actor(&mut self, hash: u64, key: &[u64]) -> ActorId {
@@ -144,7 +145,8 @@ impl MachineTable {
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
         for id in std::mem::take(&mut self.touched) {
-            self.step(id, fired, symbols, |machine, rules, at, outlet| {
+            let out = (&mut *fired, symbols);
+            self.step(id, self.watermark, out, |machine, rules, at, outlet| {
                 machine.end_round(upcoming, rules, at, outlet)
             })?;
         }
@@ -162,6 +164,7 @@ impl MachineTable {
         if watermark <= self.watermark {
             return Ok(());
         }
+        let before = self.watermark;
         // One instant at a time: windows fire in the order of their ends.
         while let Some(bucket) = self.deadlines.first_entry() {
             let deadline = *bucket.key();
@@ -172,7 +175,7 @@ impl MachineTable {
                 let is_due = self.actors.get(id as usize).and_then(Option::as_ref);
                 if is_due.is_some_and(|actor| actor.armed == Some(deadline)) {
                     self.watermark = watermark;
-                    self.step(id, fired, symbols, KeyMachine::advance)?;
+                    self.step(id, before, (&mut *fired, symbols), KeyMachine::advance)?;
                 }
             }
         }
@@ -197,7 +200,8 @@ impl MachineTable {
             for id in bucket.remove() {
                 let actor = self.actors.get(id as usize).and_then(Option::as_ref);
                 if actor.is_some_and(|actor| actor.armed_tick == Some(due)) {
-                    self.step(id, fired, symbols, KeyMachine::advance)?;
+                    let out = (&mut *fired, symbols);
+                    self.step(id, self.watermark, out, KeyMachine::advance)?;
                 }
             }
         }
@@ -226,12 +230,12 @@ impl MachineTable {
         self.end_round(None, fired, symbols)
     }
 
-    /// One step of one actor, and what it then registers.
+    /// One step of one actor, and what it then registers; `before` is the watermark before it.
     fn step(
         &mut self,
         id: ActorId,
-        fired: &mut Fired,
-        symbols: &Symbols,
+        before: Watermark,
+        (fired, symbols): (&mut Fired, &Symbols),
         step: impl FnOnce(
             &mut KeyMachine,
             &MachineRules,
@@ -239,7 +243,7 @@ impl MachineTable {
             &mut Outlet<'_>,
         ) -> Result<(), Overflow>,
     ) -> Result<(), Overflow> {
-        let at = self.instants();
+        let at = self.instants(before);
         let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Ok(()) };
         actor.is_touched = false;
         let panes = fired.panes.get_or_insert_with(|| PaneBatch::new(self.rules.stage));
@@ -292,7 +296,7 @@ impl MachineTable {
                 self.deadlines.entry(deadline).or_default().push(id);
             }
         }
-        let tick = actor.machine.next_tick(&self.rules);
+        let tick = actor.machine.next_tick(&self.rules, self.now);
         if tick != actor.armed_tick {
             actor.armed_tick = tick;
             if let Some(tick) = tick {
@@ -320,7 +324,7 @@ impl MachineTable {
             actor.key.len() * 8
                 + size_of::<Option<Actor>>()
                 + words.map(|words| words * 8).sum::<usize>()
-                + actor.machine.windows.capacity() * size_of::<crate::key_machine::OpenWindow>()
+                + actor.machine.windows.capacity() * size_of::<OpenWindow>()
         };
         let actors = self.actors.iter().flatten();
         (self.by_key.len(), actors.map(bytes).sum::<usize>() + self.by_key.allocation_size())
@@ -381,7 +385,7 @@ impl Takes for MachineTable {
         dropped: &mut Vec<Dropped>,
     ) -> Result<Option<Entered>, Overflow> {
         self.account.assigned += 1;
-        let at = self.instants();
+        let at = self.instants(self.watermark);
         let id = self.actor(copy.hash, copy.key);
         let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Ok(None) };
         let incoming = Incoming { window: copy.window, time: copy.time, bytes: copy.bytes };
@@ -404,6 +408,10 @@ impl Takes for MachineTable {
             Verdict::Closed => {
                 self.account.closed += 1;
                 DropReason::Closed
+            }
+            Verdict::Refused => {
+                self.account.refused += 1;
+                DropReason::Refused
             }
         };
         if self.traces_drops {

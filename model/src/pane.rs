@@ -95,6 +95,8 @@ pub enum TimestampCombiner {
     Earliest,
     /// The latest of them.
     Latest,
+    /// As `Earliest`, of the times that a custom window function makes of theirs.
+    EarliestTransformed,
 }
 
 /// Which panes are emitted beside those that bring something new, and what time they carry.

@@ -219,7 +219,7 @@ impl Stage {
     pub fn is_plain(&self) -> bool {
         let is_apart = match self.window {
             WindowFn::Global | WindowFn::Fixed { .. } | WindowFn::Calendar(_) => true,
-            WindowFn::Sliding { .. } | WindowFn::Session { .. } => false,
+            WindowFn::Sliding { .. } | WindowFn::Session { .. } | WindowFn::Custom(_) => false,
         };
         is_apart && self.trigger.is_default() && self.emission == Emission::default()
     }
@@ -262,6 +262,8 @@ pub struct RecordInput {
     pub phase: Option<Slot>,
     /// Slot with the gap of a session; `None` takes the default.
     pub gap: Option<Slot>,
+    /// Slots of the fields that a custom window function looks at.
+    pub window: Vec<Slot>,
 }
 
 /// One copy of a record in a stage.

@@ -1,6 +1,7 @@
 //! Window functions: which windows a record falls in, and when one nests in another.
 
 use crate::calendar::Calendar;
+use crate::custom::Custom;
 use crate::time::{EventTime, Span, Window};
 use serde::Serialize;
 
@@ -61,12 +62,15 @@ pub enum WindowFn {
     },
     /// Days, weeks, months or years in a time zone, as long as the calendar says.
     Calendar(Calendar),
+    /// Windows that the user defines.
+    Custom(Custom),
 }
 
 impl WindowFn {
     /// The one window of a record at `time`, for a key whose windows are shifted by `shift` ms: for
     /// a session the proto-session of a record with the default gap, for sliding windows the latest
-    /// one that has started.
+    /// one that has started, for a custom function the first one of a record without values (empty
+    /// if there is none).
     pub fn assign(self, time: EventTime, shift: i64) -> Window {
         match self {
             Self::Global => Window::GLOBAL,
@@ -79,6 +83,10 @@ impl WindowFn {
             }
             Self::Session { gap, .. } => self.proto_session(time, gap),
             Self::Calendar(calendar) => calendar.assign(time),
+            Self::Custom(custom) => {
+                let windows = custom.windows(time, &[]);
+                windows.first().copied().unwrap_or_else(|| Window::new(time, time))
+            }
         }
     }
 
@@ -89,6 +97,7 @@ impl WindowFn {
             Self::Global | Self::Fixed { .. } | Self::Session { .. } | Self::Calendar(_) => {
                 windows.push(latest);
             }
+            Self::Custom(custom) => windows.extend(custom.windows(time, &[])),
             Self::Sliding { size, period, .. } => {
                 let mut window = latest;
                 while window.contains(time) {
@@ -107,7 +116,7 @@ impl WindowFn {
     /// and for windows that do not.
     pub fn before(self, window: Window, shift: i64) -> Option<Window> {
         let before = match self {
-            Self::Global | Self::Session { .. } => return None,
+            Self::Global | Self::Session { .. } | Self::Custom(_) => return None,
             Self::Fixed { .. } | Self::Calendar(_) => {
                 self.assign(window.start().saturating_sub(Span::from_millis(1)), shift)
             }
@@ -130,9 +139,10 @@ impl WindowFn {
     }
 
     /// Whether a record may make windows merge.
-    pub const fn is_merging(self) -> bool {
+    pub fn is_merging(self) -> bool {
         match self {
             Self::Session { .. } => true,
+            Self::Custom(custom) => custom.0.is_merging(),
             Self::Global | Self::Fixed { .. } | Self::Sliding { .. } | Self::Calendar(_) => false,
         }
     }
@@ -141,7 +151,11 @@ impl WindowFn {
     pub const fn joins_at_end(self) -> bool {
         match self {
             Self::Session { touching, .. } => matches!(touching, Touching::Merge),
-            Self::Global | Self::Fixed { .. } | Self::Sliding { .. } | Self::Calendar(_) => false,
+            Self::Global
+            | Self::Fixed { .. }
+            | Self::Sliding { .. }
+            | Self::Calendar(_)
+            | Self::Custom(_) => false,
         }
     }
 
@@ -161,11 +175,15 @@ impl WindowFn {
     pub const fn is_by_key(self) -> bool {
         match self {
             Self::Fixed { phase, .. } => matches!(phase, Phase::ByKey),
-            Self::Global | Self::Sliding { .. } | Self::Session { .. } | Self::Calendar(_) => false,
+            Self::Global
+            | Self::Sliding { .. }
+            | Self::Session { .. }
+            | Self::Calendar(_)
+            | Self::Custom(_) => false,
         }
     }
 
-    /// How many windows hold one record, at most.
+    /// How many windows hold one record, at most; 1 for custom ones, which cannot tell.
     pub const fn overlap(self) -> i64 {
         match self {
             Self::Sliding { size, period, .. } => {
@@ -173,7 +191,11 @@ impl WindowFn {
                 // Rounded up, without overflow.
                 size.as_millis() / period + (size.as_millis() % period != 0) as i64
             }
-            Self::Global | Self::Fixed { .. } | Self::Session { .. } | Self::Calendar(_) => 1,
+            Self::Global
+            | Self::Fixed { .. }
+            | Self::Session { .. }
+            | Self::Calendar(_)
+            | Self::Custom(_) => 1,
         }
     }
 
@@ -186,6 +208,9 @@ impl WindowFn {
         match (self, coarse) {
             (Self::Sliding { .. } | Self::Session { .. }, _) => {
                 Some(format!("{self} windows overlap or merge: a record would be counted for each"))
+            }
+            (Self::Custom(_), _) | (_, Self::Custom(_)) => {
+                Some(format!("nothing is known of how {self} windows lie in {coarse} windows"))
             }
             (Self::Global | Self::Fixed { .. } | Self::Calendar(_), Self::Global) => None,
             (
@@ -219,7 +244,7 @@ impl WindowFn {
         }
     }
 
-    /// The kind in a plan: `global`, `fixed`, `sliding`, `session` or `calendar`.
+    /// The kind in a plan: `global`, `fixed`, `sliding`, `session`, `calendar` or `custom`.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Global => "global",
@@ -227,6 +252,7 @@ impl WindowFn {
             Self::Sliding { .. } => "sliding",
             Self::Session { .. } => "session",
             Self::Calendar(_) => "calendar",
+            Self::Custom(_) => "custom",
         }
     }
 }
@@ -263,6 +289,7 @@ impl std::fmt::Display for WindowFn {
                 }
             }
             Self::Calendar(calendar) => write!(f, "{calendar}"),
+            Self::Custom(custom) => write!(f, "{custom}"),
         }
     }
 }

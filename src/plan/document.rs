@@ -105,6 +105,9 @@ pub struct WindowDocument {
     /// Unit and time zone of calendar windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calendar: Option<String>,
+    /// Name of a custom window function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom: Option<String>,
 }
 
 /// An aggregate of a stage.
@@ -242,6 +245,7 @@ impl WindowDocument {
             max_duration_ms: None,
             touching: None,
             calendar: None,
+            custom: None,
         };
         match stage.window {
             WindowFn::Global => plain,
@@ -263,6 +267,7 @@ impl WindowDocument {
                 ..plain
             },
             WindowFn::Calendar(calendar) => Self { calendar: Some(calendar.to_string()), ..plain },
+            WindowFn::Custom(custom) => Self { custom: Some(custom.to_string()), ..plain },
         }
     }
 }

@@ -2,7 +2,7 @@
 //! grows its stage of full sums, and every stage learns whether its input is exchanged.
 
 use super::derive::{Node, aggregate_sources, column_sources};
-use super::{PlanError, aggregate_layout, copies, find};
+use super::{PlanError, aggregate_layout, copies, find, window_fields};
 use crate::aggregate::AggregateLayout;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::StageId;
@@ -110,6 +110,7 @@ fn row_layout(job: &Job, nodes: &[Node], shard_by: &[Box<str>]) -> Result<RowLay
         let aggregates = grouping.aggregates.iter();
         read.extend(aggregates.flat_map(|aggregate| &aggregate.fields).map(|name| &**name));
         read.extend(grouping.gap_field.as_deref());
+        read.extend(window_fields(grouping));
         if grouping.window.is_by_key() {
             read.extend(job.phase.as_ref().map(|phase| &*phase.field));
         }
@@ -312,6 +313,7 @@ impl Compiler<'_> {
             is_spread: grouping.aggregates.iter().map(|aggregate| aggregate.spread).collect(),
             phase: phase.filter(|_| grouping.window.is_by_key()),
             gap: grouping.gap_field.as_ref().and_then(|field| self.slot(field)),
+            window: window_fields(grouping).iter().filter_map(|field| self.slot(field)).collect(),
         }
     }
 

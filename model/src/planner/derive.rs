@@ -113,7 +113,7 @@ fn cost(parent: &Grouping) -> Cost {
         WindowFn::Fixed { size, .. } => size.as_millis(),
         WindowFn::Calendar(calendar) => calendar.nominal().as_millis(),
         // Nothing regroups these.
-        WindowFn::Sliding { .. } | WindowFn::Session { .. } => 0,
+        WindowFn::Sliding { .. } | WindowFn::Session { .. } | WindowFn::Custom(_) => 0,
     };
     (parent.key.len(), Reverse(length))
 }

@@ -77,7 +77,7 @@ pub const OVERLAP_MAX: i64 = 64;
 
 fn check_window(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
     let lengths: &[(Span, &'static str)] = match grouping.window {
-        WindowFn::Global | WindowFn::Calendar(_) => &[],
+        WindowFn::Global | WindowFn::Calendar(_) | WindowFn::Custom(_) => &[],
         WindowFn::Fixed { size, .. } => &[(size, "window.fixed")],
         WindowFn::Sliding { size, period, .. } => {
             &[(size, "window.sliding"), (period, "window.every")]
@@ -102,6 +102,20 @@ fn check_window(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
     }
     if let Some(gap) = &grouping.gap_field {
         check_fields(job, grouping, std::slice::from_ref(gap), errors);
+    }
+    let read: Vec<Box<str>> = window_fields(grouping).iter().map(|name| (*name).into()).collect();
+    check_fields(job, grouping, &read, errors);
+}
+
+/// The fields that the window function of a grouping looks at.
+fn window_fields(grouping: &Grouping) -> &[&str] {
+    match grouping.window {
+        WindowFn::Custom(custom) => custom.0.fields(),
+        WindowFn::Global
+        | WindowFn::Fixed { .. }
+        | WindowFn::Sliding { .. }
+        | WindowFn::Session { .. }
+        | WindowFn::Calendar(_) => &[],
     }
 }
 

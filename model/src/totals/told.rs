@@ -209,6 +209,6 @@ impl Told {
 fn falls_in_one(window: WindowFn) -> bool {
     match window {
         WindowFn::Global | WindowFn::Fixed { .. } | WindowFn::Calendar(_) => true,
-        WindowFn::Sliding { .. } | WindowFn::Session { .. } => false,
+        WindowFn::Sliding { .. } | WindowFn::Session { .. } | WindowFn::Custom(_) => false,
     }
 }

@@ -18,7 +18,7 @@ pub use state::{Facts, TriggerState};
 
 use crate::aggregate::AggregateLayout;
 use crate::symbol::Symbols;
-use crate::time::Span;
+use crate::time::{ProcessingTime, Span};
 use std::fmt;
 use std::sync::Arc;
 
@@ -65,16 +65,34 @@ pub enum Trigger {
 
 /// A trigger that the user writes: a monotone predicate over what a window has seen.
 ///
-/// It is called once per round for each touched window and must be a pure function of its
-/// arguments: the same facts must give the same answer, and more records or a higher watermark
-/// must not take it from ready to not ready, else results depend on batching. It finishes when it
-/// has fired; wrap it in [`Trigger::Repeat`] to fire again (counts then start anew).
+/// It is asked once per round for each window that something has come into, whenever the watermark
+/// completes one, and at the instant that [`CustomTrigger::due`] names. It must be a pure function
+/// of its arguments: the same facts must give the same answer, and more records, a higher watermark
+/// or a later time must not take it from ready to not ready, else results depend on batching. It
+/// finishes when it has fired; wrap it in [`Trigger::Repeat`] to fire again (what it has seen then
+/// starts anew).
 pub trait CustomTrigger: fmt::Debug + Send + Sync {
-    /// The name in plans and logs.
+    /// The name in plans and logs; triggers of one name are taken for the same.
     fn name(&self) -> &str;
 
-    /// Whether a window with `count` records since this trigger last fired is ready.
-    fn is_ready(&self, facts: &Facts<'_>, count: u64) -> bool;
+    /// Whether a window is ready, given what it has seen since the trigger was last reset.
+    fn is_ready(&self, facts: &Facts<'_>, seen: Seen) -> bool;
+
+    /// The instant at which to ask about a window whose first record has come at `now`, if the
+    /// trigger waits for the clock. Of merged windows the earliest counts.
+    fn due(&self, now: ProcessingTime) -> Option<ProcessingTime> {
+        let _ = now;
+        None
+    }
+}
+
+/// What a custom trigger has seen since it was last reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Records that have come.
+    pub records: u64,
+    /// Whether the instant that it waits for has come.
+    pub is_due: bool,
 }
 
 impl Trigger {

@@ -3,10 +3,11 @@
 //! A node holds what its trigger has seen since it was last reset. *Holds*: counts, deadlines,
 //! which child of a sequence is current, whether the end of the window has been fired. *Cleared
 //! when* the node is reset by the trigger around it, or the window expires. *On merge*: counts add,
-//! deadlines take the earliest, and a node is finished only if it was in all parts and the merged
-//! window is past its end.
+//! deadlines take the earliest, and a node is finished only if it was in all parts. The end of the
+//! merged window may lie ahead again: what had finished by the end of its window is then as before
+//! it, and a trigger that had finished as a whole starts anew.
 
-use super::Trigger;
+use super::{Seen, Trigger};
 use crate::aggregate::AggregateLayout;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
@@ -72,6 +73,13 @@ impl TriggerState {
         self.is_finished
     }
 
+    /// Forgets what was counted but not what has finished: it has been emitted by another part of
+    /// the trigger, which this one ran beside because windows may merge.
+    fn clear(&mut self) {
+        (self.count, self.deadline, self.is_signalled) = (0, None, false);
+        self.children.iter_mut().for_each(Self::clear);
+    }
+
     fn reset(&mut self) {
         let mut children = std::mem::take(&mut self.children);
         for child in &mut children {
@@ -86,8 +94,10 @@ impl TriggerState {
             return;
         }
         match trigger {
-            Trigger::AfterCount(_) | Trigger::Custom(_) => {
+            Trigger::AfterCount(_) => self.count = self.count.saturating_add(arrival.records),
+            Trigger::Custom(custom) => {
                 self.count = self.count.saturating_add(arrival.records);
+                self.deadline = self.deadline.or_else(|| custom.due(arrival.now));
             }
             Trigger::AfterBytes(_) => self.count = self.count.saturating_add(arrival.bytes),
             Trigger::AfterProcessingTime(delay) => {
@@ -183,7 +193,10 @@ impl TriggerState {
             Trigger::RepeatUntil(first, second) | Trigger::OrFinally(first, second) => {
                 child(0, first) || child(1, second)
             }
-            Trigger::Custom(custom) => custom.is_ready(facts, self.count),
+            Trigger::Custom(custom) => {
+                let is_due = self.deadline.is_some_and(|due| facts.now >= due);
+                custom.is_ready(facts, Seen { records: self.count, is_due })
+            }
         }
     }
 
@@ -216,11 +229,10 @@ impl TriggerState {
                     (inner.get(current), self.children.get_mut(current))
                 {
                     state.fire(inner, facts);
-                    if state.is_finished {
-                        self.phase += 1;
-                        // What later ones have seen in vain does not count for them.
-                        for later in self.children.iter_mut().skip(current + 1) {
-                            later.reset();
+                    self.phase += u32::from(state.is_finished);
+                    for (index, other) in self.children.iter_mut().enumerate() {
+                        if index != current {
+                            other.clear();
                         }
                     }
                 }
@@ -249,7 +261,10 @@ impl TriggerState {
             | Trigger::When(_)
             | Trigger::OnSignal(_)
             | Trigger::Never
-            | Trigger::Custom(_) => self.is_finished = true,
+            | Trigger::Custom(_) => {
+                self.clear();
+                self.is_finished = true;
+            }
         }
     }
 
@@ -268,10 +283,15 @@ impl TriggerState {
             return;
         }
         let (at, inner) = if self.phase == 0 { (0, early) } else { (late_at, late) };
-        if let (Some(inner), Some(state)) = (inner, self.children.get_mut(at)) {
-            state.fire(inner, facts);
-            if state.is_finished {
-                state.reset();
+        for (index, state) in self.children.iter_mut().enumerate() {
+            match inner {
+                Some(inner) if index == at => {
+                    state.fire(inner, facts);
+                    if state.is_finished {
+                        state.reset();
+                    }
+                }
+                Some(_) | None => state.clear(),
             }
         }
     }
@@ -292,6 +312,9 @@ impl TriggerState {
             return false;
         }
         state.fire(second, facts);
+        if let Some(first) = self.children.first_mut() {
+            first.clear();
+        }
         self.is_finished = true;
         true
     }
@@ -299,23 +322,32 @@ impl TriggerState {
     /// The state of a merged window from those of its parts (at least one); `is_past_end` says
     /// whether the merged window is complete.
     pub(crate) fn merge(trigger: &Trigger, parts: &[&Self], is_past_end: bool) -> Self {
+        if !is_past_end && parts.iter().all(|part| part.is_finished) {
+            return Self::new(trigger);
+        }
+        Self::merge_nodes(trigger, parts, is_past_end)
+    }
+
+    fn merge_nodes(trigger: &Trigger, parts: &[&Self], is_past_end: bool) -> Self {
         let mut merged = Self::new(trigger);
-        let was_finished = parts.iter().all(|part| part.is_finished);
-        merged.is_finished = was_finished && is_past_end && !parts.is_empty();
         let counts = parts.iter().map(|part| part.count);
         merged.count = counts.fold(0, u64::saturating_add);
         merged.deadline = parts.iter().filter_map(|part| part.deadline).min();
         merged.is_signalled = parts.iter().any(|part| part.is_signalled);
+        let mut is_revived = false;
         for (index, inner) in trigger.children().into_iter().enumerate() {
             let states: Vec<_> = parts.iter().filter_map(|part| part.children.get(index)).collect();
             if let Some(state) = merged.children.get_mut(index) {
-                *state = Self::merge(inner, &states, is_past_end);
+                *state = Self::merge_nodes(inner, &states, is_past_end);
+                is_revived |= !state.is_finished && states.iter().all(|part| part.is_finished);
             }
         }
+        merged.is_finished = !is_revived && parts.iter().all(|part| part.is_finished);
         match trigger {
             Trigger::AfterWatermark { early, .. } => {
-                let was_past = parts.iter().all(|part| part.phase == 1) && !parts.is_empty();
+                let was_past = parts.iter().all(|part| part.phase == 1);
                 merged.phase = u32::from(was_past && is_past_end);
+                merged.is_finished &= is_past_end;
                 // The phase that is not current starts anew when it becomes so.
                 let late_at = usize::from(early.is_some());
                 let idle = if merged.phase == 0 { late_at } else { 0 };
@@ -350,13 +382,18 @@ impl TriggerState {
         merged
     }
 
-    /// The next instant of processing time at which the trigger may become ready.
-    pub(crate) fn next_tick(&self, trigger: &Trigger) -> Option<ProcessingTime> {
+    /// The first instant of processing time after `now` at which the trigger may become ready.
+    pub(crate) fn next_tick(
+        &self,
+        trigger: &Trigger,
+        now: ProcessingTime,
+    ) -> Option<ProcessingTime> {
         if self.is_finished {
             return None;
         }
         let inner = trigger.children().into_iter().zip(&self.children);
-        let inner = inner.filter_map(|(inner, state)| state.next_tick(inner));
-        inner.chain(self.deadline).min()
+        let inner = inner.filter_map(|(inner, state)| state.next_tick(inner, now));
+        // What is due was asked about when it became so; it may wait for another part.
+        inner.chain(self.deadline.filter(|due| *due > now)).min()
     }
 }

@@ -1,0 +1,97 @@
+//! The third of the paper's five steps of grouping: which windows of a key become one when a record
+//! comes. Pure; `key_machine` acts on it.
+
+use crate::open_window::OpenWindow;
+use crate::time::Window;
+use crate::window::WindowFn;
+
+/// A window to be, and the numbers of the open windows that become part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Merge {
+    pub(crate) into: Window,
+    pub(crate) parts: Vec<usize>,
+}
+
+/// What becomes of a key's windows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Merging {
+    /// Of the record's own window.
+    pub(crate) own: Merge,
+    /// Of others that change: a custom function may change windows that the record is not in.
+    pub(crate) others: Vec<Merge>,
+}
+
+/// What a record in `own` makes of the windows in `open`, which are in order.
+pub(crate) fn merging(function: WindowFn, open: &[OpenWindow], own: Window) -> Merging {
+    let place = open.binary_search_by_key(&own, |open| open.window);
+    match function {
+        WindowFn::Global
+        | WindowFn::Fixed { .. }
+        | WindowFn::Sliding { .. }
+        | WindowFn::Calendar(_) => {
+            let own = Merge { into: own, parts: place.into_iter().collect() };
+            Merging { own, others: Vec::new() }
+        }
+        WindowFn::Session { .. } => {
+            Merging { own: session(function, open, own), others: Vec::new() }
+        }
+        WindowFn::Custom(custom) => {
+            let mut windows: Vec<_> = open.iter().map(|open| open.window).collect();
+            let number = match place {
+                Ok(number) => number,
+                Err(number) => {
+                    windows.insert(number, own);
+                    number
+                }
+            };
+            let before = windows.clone();
+            if custom.0.is_merging() {
+                custom.0.merge(&mut windows);
+            }
+            changes((&before, &windows), (number, place.is_err()))
+        }
+    }
+}
+
+/// The session of a record: all that its proto-session meets.
+fn session(function: WindowFn, open: &[OpenWindow], own: Window) -> Merge {
+    let mut merge = Merge { into: own, parts: Vec::new() };
+    for (number, open) in open.iter().enumerate() {
+        if function.merges(open.window, own) {
+            let (a, b) = (merge.into, open.window);
+            merge.into = Window::new(a.start().min(b.start()), a.end().max(b.end()));
+            merge.parts.push(number);
+        }
+    }
+    merge
+}
+
+/// The merges that turn `before` into `after`, window by window. `number` is that of the record's
+/// own; `is_new` says that it is not open yet, and that those behind it have numbers one too high.
+fn changes((before, after): (&[Window], &[Window]), (number, is_new): (usize, bool)) -> Merging {
+    let mut merges: Vec<Merge> = Vec::new();
+    let mut own = 0;
+    for (index, into) in after.iter().enumerate() {
+        let known = merges.iter().position(|merge| merge.into == *into);
+        let at = known.unwrap_or(merges.len());
+        if known.is_none() {
+            merges.push(Merge { into: *into, parts: Vec::new() });
+        }
+        let part = if is_new && index > number { index - 1 } else { index };
+        match merges.get_mut(at) {
+            Some(merge) if !(is_new && index == number) => merge.parts.push(part),
+            Some(_) | None => {}
+        }
+        if index == number {
+            own = at;
+        }
+    }
+    let own = merges.swap_remove(own);
+    let number_of = |part: usize| if is_new && part >= number { part + 1 } else { part };
+    let stays = |merge: &Merge| match merge.parts.as_slice() {
+        [only] => before.get(number_of(*only)) == Some(&merge.into),
+        _ => false,
+    };
+    merges.retain(|merge| !stays(merge));
+    Merging { own, others: merges }
+}

@@ -1,0 +1,276 @@
+//! One open window of a key: what has come into it, what was emitted of it, and its firing.
+//!
+//! Timing is decided by the window's own part of the output watermark: the watermark before the
+//! step, kept behind by the window's hold. The output watermark of the stage is the lowest of these,
+//! so no pane is late for the stage above without being late here; and no other key, window or
+//! shard changes a pane.
+//!
+//! Invariants PANE-1, PANE-2; what a merged-away window sent is owed until it is taken back.
+
+use crate::aggregate::Overflow;
+use crate::key_machine::{Instants, MachineRules};
+use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
+use crate::symbol::Symbols;
+use crate::time::{EventTime, Watermark, Window};
+use crate::trigger::{Facts, TriggerState};
+use serde::{Deserialize, Serialize};
+
+/// A pane that was sent for a window that is no more, to be taken back before the next one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owed {
+    pub(crate) window: Window,
+    pub(crate) index: u32,
+    pub(crate) timing: Timing,
+    pub(crate) values: Vec<u64>,
+}
+
+/// One open window of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenWindow {
+    pub(crate) window: Window,
+    /// What came since the pane before. Cleared by a firing. On merge: merged.
+    pub(crate) delta: Vec<u64>,
+    /// What came up to the pane before. On merge: merged. Empty in discarding mode.
+    pub(crate) total: Vec<u64>,
+    /// Cleared when the window goes. On merge: see [`TriggerState::merge`].
+    pub(crate) trigger: TriggerState,
+    /// Event time of the next pane; see [`OpenWindow::held`]. Cleared by a firing. On merge:
+    /// combined, or taken anew from the merged window's end.
+    pub(crate) hold: Option<EventTime>,
+    /// Retractions of merged-away windows. Cleared by a pane. On merge: joined.
+    pub(crate) owed: Vec<Owed>,
+    /// Index of the next pane. On merge: kept by the window with the merged bounds, else 0.
+    pub(crate) index: u32,
+    /// Timing of the pane before. On merge: as the index.
+    pub(crate) sent: Option<Timing>,
+    /// Whether something came since the pane before.
+    pub(crate) has_news: bool,
+    /// Whether it waits for the end of the round.
+    #[serde(skip)]
+    pub(crate) is_touched: bool,
+}
+
+/// Where a step puts what it emits.
+pub(crate) struct Outlet<'a> {
+    pub(crate) key: &'a [u64],
+    pub(crate) deltas: &'a mut Deltas,
+    pub(crate) panes: &'a mut PaneBatch,
+    pub(crate) symbols: &'a Symbols,
+}
+
+/// What a pane says of itself beside its values.
+#[derive(Clone, Copy)]
+struct Saying {
+    timing: Timing,
+    is_last: bool,
+    /// Whether it is emitted even if nothing has come.
+    is_wanted: bool,
+}
+
+impl OpenWindow {
+    pub(crate) fn new(window: Window, rules: &MachineRules) -> Self {
+        let words = rules.aggregates.words();
+        Self {
+            window,
+            delta: vec![0; words],
+            total: vec![0; if rules.keeps_total { words } else { 0 }],
+            trigger: TriggerState::new(&rules.trigger),
+            hold: None,
+            owed: Vec::new(),
+            index: 0,
+            sent: None,
+            has_news: false,
+            is_touched: false,
+        }
+    }
+
+    /// What the output watermark must not pass because of this window: its next pane must not be
+    /// late for the stage above.
+    pub(crate) fn held(&self) -> Option<EventTime> {
+        self.hold.map(|hold| hold.min(self.window.last_instant()))
+    }
+
+    /// The window's part of the output watermark, while the input's is `watermark`.
+    fn output(&self, watermark: Watermark) -> Watermark {
+        self.held().map_or(watermark, |hold| watermark.min(Watermark(hold)))
+    }
+
+    /// A record at `time` has come. It counts for the time of the next pane, and holds the output
+    /// watermark, unless it is behind that already.
+    pub(crate) fn add_hold(&mut self, time: EventTime, rules: &MachineRules, at: Instants) {
+        let time = rules.pane_time(self.window, time);
+        if Watermark(time.min(self.window.last_instant())) >= self.output(at.before) {
+            self.hold = rules.combine_times(self.hold, Some(time));
+        }
+    }
+
+    /// Makes one window of several. One that had the bounds `window` goes on; otherwise it is a new
+    /// window, and what was sent for its parts is owed.
+    pub(crate) fn merged(
+        parts: Vec<Self>,
+        (window, trigger): (Window, TriggerState),
+        rules: &MachineRules,
+        at: Instants,
+        symbols: &Symbols,
+    ) -> Result<Self, Overflow> {
+        let mut whole = Self { trigger, is_touched: true, ..Self::new(window, rules) };
+        let is_alone = parts.len() == 1;
+        for part in parts {
+            // The delta and total of a closed window may have been let go.
+            if !part.delta.is_empty() {
+                rules.aggregates.merge_all(&mut whole.delta, &part.delta, symbols)?;
+            }
+            if rules.keeps_total && !part.total.is_empty() {
+                rules.aggregates.merge_all(&mut whole.total, &part.total, symbols)?;
+            }
+            let time = part.hold.map(|time| rules.merged_time(window, time));
+            // Bounds may shrink: what falls behind does not hold.
+            let is_ahead = |time: &EventTime| {
+                Watermark((*time).min(window.last_instant())) >= part.output(at.before)
+            };
+            whole.hold = rules.combine_times(whole.hold, time.filter(is_ahead));
+            whole.has_news |= part.has_news;
+            whole.owed.extend(part.owed);
+            let goes_on = part.window == window;
+            let Some(timing) = part.sent else { continue };
+            if goes_on {
+                (whole.index, whole.sent) = (part.index, part.sent);
+            } else {
+                // Under its new bounds nobody has seen it.
+                whole.has_news |= rules.mode != AccumulationMode::Discarding;
+            }
+            if rules.mode == AccumulationMode::Retracting && !(goes_on && is_alone) {
+                let index = part.index.saturating_sub(1);
+                whole.owed.push(Owed { window: part.window, index, timing, values: part.total });
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Fires if the trigger is ready; emits what is left if the window has expired.
+    pub(crate) fn settle(
+        &mut self,
+        rules: &MachineRules,
+        at: Instants,
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), Overflow> {
+        if self.trigger.is_finished() {
+            return Ok(());
+        }
+        let mut values = self.total.clone();
+        if values.is_empty() {
+            values.clone_from(&self.delta);
+        } else {
+            rules.aggregates.merge_all(&mut values, &self.delta, outlet.symbols)?;
+        }
+        let facts = Facts {
+            complete_at: rules.complete_at(self.window),
+            watermark: at.watermark,
+            now: at.now,
+            aggregates: &rules.aggregates,
+            values: &values,
+            symbols: outlet.symbols,
+        };
+        let is_ready = self.trigger.is_ready(&rules.trigger, &facts);
+        let is_expired = at.watermark.0 >= rules.expires_at(self.window);
+        if !is_ready && !is_expired {
+            return Ok(());
+        }
+        let timing = self.timing(rules, at, is_ready);
+        if is_ready {
+            self.trigger.fire(&rules.trigger, &facts);
+        }
+        let is_last = is_expired || self.trigger.is_finished();
+        let is_wanted = timing == Timing::OnTime && rules.emission.on_time_always
+            || is_last && rules.emission.closing_always;
+        if self.has_news || is_wanted {
+            self.emit(rules, Saying { timing, is_last, is_wanted }, values, outlet);
+        }
+        self.hold = None;
+        if self.trigger.is_finished() && !rules.window.is_merging() {
+            // Closed: only its name is kept until it expires.
+            (self.delta, self.total) = (Vec::new(), Vec::new());
+        }
+        Ok(())
+    }
+
+    /// The timing of a pane that is emitted now.
+    fn timing(&self, rules: &MachineRules, at: Instants, is_ready: bool) -> Timing {
+        let complete_at = rules.complete_at(self.window);
+        // A jump over end and expiry gives what a stop in between would have given: there a trigger
+        // that is not ready even now would not have fired.
+        let has_stopped = !is_ready && rules.expires_at(self.window) > complete_at;
+        let before = if has_stopped { at.watermark } else { at.before };
+        let was_on_time = matches!(self.sent, Some(Timing::OnTime | Timing::Late));
+        if was_on_time || self.output(before).0 >= complete_at {
+            Timing::Late
+        } else if at.watermark.0 < complete_at {
+            Timing::Early
+        } else {
+            Timing::OnTime
+        }
+    }
+
+    /// Emits the pane: its delta to the next stage, to the sinks what the mode wants.
+    fn emit(
+        &mut self,
+        rules: &MachineRules,
+        Saying { timing, is_last, is_wanted }: Saying,
+        values: Vec<u64>,
+        outlet: &mut Outlet<'_>,
+    ) {
+        if rules.has_children && self.has_news {
+            outlet.deltas.push(outlet.key, self.window, &self.delta);
+        }
+        if rules.is_observed {
+            let pane = PaneMeta {
+                window: self.window,
+                index: self.index,
+                timing,
+                is_last,
+                kind: PaneKind::Insert,
+                event_time: self.hold.unwrap_or(self.window.last_instant()),
+                is_other: false,
+            };
+            let is_same = rules.mode == AccumulationMode::Retracting
+                && self.sent.is_some()
+                && self.owed.is_empty()
+                && rules.aggregates.same_results(&self.total, &values);
+            if !is_same || is_wanted {
+                self.retract(rules, pane, outlet);
+                let shown = match rules.mode {
+                    AccumulationMode::Discarding => &self.delta,
+                    AccumulationMode::Accumulating | AccumulationMode::Retracting => &values,
+                };
+                outlet.panes.push(outlet.key, pane, shown);
+                self.index = self.index.saturating_add(1);
+                self.sent = Some(timing);
+            }
+        }
+        if rules.keeps_total {
+            self.total = values;
+        }
+        self.delta.fill(0);
+        self.has_news = false;
+    }
+
+    /// Takes back what merged-away windows and this one have sent.
+    fn retract(&mut self, rules: &MachineRules, pane: PaneMeta, outlet: &mut Outlet<'_>) {
+        let kind = PaneKind::Retract;
+        let mut is_own_owed = false;
+        for owed in std::mem::take(&mut self.owed) {
+            is_own_owed |= owed.window == self.window;
+            let event_time = owed.window.last_instant();
+            let Owed { window, index, timing, values } = owed;
+            let meta = PaneMeta { window, index, timing, kind, is_last: false, event_time, ..pane };
+            outlet.panes.push(outlet.key, meta, &values);
+        }
+        if let (AccumulationMode::Retracting, Some(timing), false) =
+            (rules.mode, self.sent, is_own_owed)
+        {
+            let index = self.index.saturating_sub(1);
+            let meta = PaneMeta { index, timing, kind, is_last: false, ..pane };
+            outlet.panes.push(outlet.key, meta, &self.total);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The semantics against public truth: Beam's transcripts, the figures of the Dataflow paper, the
+//! examples of the book, and Beam's conformance tests, on the pure model.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by a panic")]
+
+mod beam;
+mod conformance;
+mod grammar;
+mod kit;
+mod spec;
