@@ -223,7 +223,8 @@ fn notes(stage: &Stage) -> Vec<String> {
         | WindowFn::Fixed { .. }
         | WindowFn::Sliding { .. }
         | WindowFn::Session { .. }
-        | WindowFn::Calendar(_) => {}
+        | WindowFn::Calendar(_)
+        | WindowFn::Custom(_) => {}
     }
     if let Some(closing) = stage.trigger.closing(stage.allowed_lateness) {
         notes.push(closing.to_string());

@@ -116,6 +116,7 @@ fn details(stage: &StageDocument) -> Vec<String> {
             TimestampCombiner::EndOfWindow => "",
             TimestampCombiner::Earliest => ", at the earliest record",
             TimestampCombiner::Latest => ", at the latest record",
+            TimestampCombiner::EarliestTransformed => ", at the earliest record, moved",
         };
         lines.push(format!("panes  {mode}, {trigger}, {late}{always}{time}; to {sinks}"));
     }

@@ -54,6 +54,7 @@ pub(crate) fn sums(window: WindowFn, trigger: Trigger, mode: AccumulationMode) -
         trigger,
         mode,
         emission: Emission::default(),
+        allow_closing: true,
         allowed_lateness: Span::ZERO,
         aggregates: vec![AggregateSpec {
             name: "sum".into(),
