@@ -64,20 +64,45 @@ impl fmt::Display for Condition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expr::{Binary, Literal, Relation};
+    use crate::expr::{Arithmetic, Binary, Literal, Relation};
     use crate::pane::AccumulationMode;
     use crate::planner::plan;
     use crate::shard_tests::{Run, grouping, job};
     use crate::trigger::Trigger;
     use crate::value::Type;
 
+    fn sum() -> TypedExpr {
+        TypedExpr::field(&Field::new("sum", Type::Big))
+    }
+
+    fn number(number: i128) -> TypedExpr {
+        TypedExpr::literal(Literal::Int(number))
+    }
+
+    /// When `left > right`, again and again.
+    fn greater(left: TypedExpr, right: TypedExpr) -> Trigger {
+        let typed = TypedExpr::binary(Binary::Compare(Relation::Greater), left, right).unwrap();
+        let condition = Condition::new("left > right", typed);
+        Trigger::Repeat(Box::new(Trigger::When(Arc::new(condition))))
+    }
+
     /// `sum > bound`, again and again.
     fn above(bound: i128) -> Trigger {
-        let sum = TypedExpr::field(&Field::new("sum", Type::Big));
-        let bound = TypedExpr::literal(Literal::Int(bound));
-        let typed = TypedExpr::binary(Binary::Compare(Relation::Greater), sum, bound).unwrap();
-        let condition = Condition::new("sum > bound", typed);
-        Trigger::Repeat(Box::new(Trigger::When(Arc::new(condition))))
+        greater(sum(), number(bound))
+    }
+
+    #[test]
+    fn a_condition_that_fails_does_not_hold_and_loses_nothing() {
+        let divide = Binary::Arithmetic(Arithmetic::Divide);
+        let quotient = TypedExpr::binary(divide, number(100), sum()).unwrap();
+        let mut sums = grouping("s", &["a"], AccumulationMode::Accumulating);
+        sums.trigger = greater(quotient, number(9));
+        let mut run = Run::new(vec![sums]);
+        assert_eq!(run.records(&[(1, [1, 0, 0], 0)]), Vec::<String>::new());
+        assert_eq!(run.records(&[(1, [1, 0, 0], 10)]), ["s 1 [0,10)#0 early +10"]);
+        assert_eq!(run.records(&[(1, [1, 0, 0], -10)]), Vec::<String>::new());
+        assert_eq!(run.watermark(i64::MAX), ["s 1 [0,10)#1 on +0 last"]);
+        assert!(run.shard.is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! be valid. `BLESS=1 cargo test mistakes` rewrites the file.
 
 mod documentation;
+mod groups;
 mod property;
 mod schema;
 mod settings;
