@@ -43,6 +43,9 @@ pub(crate) struct Node {
     pub(crate) place: Place,
     /// Who typed it.
     pub(crate) origin: Origin,
+    /// Whether a variable, or what stands in for one, gave its text: then a number or a truth
+    /// value may be meant.
+    pub(crate) has_variable: bool,
 }
 
 /// What a value is.
@@ -78,6 +81,16 @@ pub(crate) struct Entry {
 }
 
 impl Node {
+    /// A value that was typed as it is.
+    pub(crate) const fn new(value: NodeValue, place: Place, origin: Origin) -> Self {
+        Self { value, place, origin, has_variable: false }
+    }
+
+    /// The text that a variable had a part in.
+    pub(crate) fn variable_text(&self) -> Option<&str> {
+        self.text().filter(|_| self.has_variable)
+    }
+
     /// What it is, for a message.
     pub(crate) const fn kind(&self) -> &'static str {
         match &self.value {
@@ -155,7 +168,7 @@ pub(crate) fn from_table(
         let node = from_item(item, (name_place, origin), place);
         entries.push(Entry { name: name.into(), name_place, node });
     }
-    Node { value: NodeValue::Table(entries), place: own, origin }
+    Node::new(NodeValue::Table(entries), own, origin)
 }
 
 /// The tree of one item; `outer` is its place where the parser knows none.
@@ -177,10 +190,10 @@ pub(crate) fn from_item(
             let nodes: Vec<_> = nodes.collect();
             // The whole would reach from the first to the last, and over all between.
             let own = nodes.first().map_or(own, |node| node.place);
-            return Node { value: NodeValue::Array(nodes), place: own, origin };
+            return Node::new(NodeValue::Array(nodes), own, origin);
         }
     };
-    Node { value, place: own, origin }
+    Node::new(value, own, origin)
 }
 
 fn from_value(
@@ -201,13 +214,13 @@ fn from_value(
         }
         toml_edit::Value::InlineTable(table) => return from_table(table, (own, origin), place),
     };
-    Node { value, place: own, origin }
+    Node::new(value, own, origin)
 }
 
 /// The value that `literal` says: TOML where it is, else a text.
 pub(crate) fn from_literal(literal: &str, (place, origin): (Place, Origin)) -> Node {
     const NAME: &str = "v = ";
-    let text = Node { value: NodeValue::Text(literal.into()), place, origin };
+    let text = Node::new(NodeValue::Text(literal.into()), place, origin);
     let Ok(document) = Document::parse(format!("{NAME}{literal}")) else { return text };
     let Some(item) = document.get("v").filter(|_| document.len() == 1) else { return text };
     let inside = |span: Option<Range<usize>>| {

@@ -52,7 +52,7 @@ fn insert(at: &mut Node, path: &[String], (node, place): (Node, Place), problems
             let index = entries.iter().position(|entry| entry.name == *name);
             let index = index.unwrap_or_else(|| {
                 let empty = NodeValue::Table(Vec::new());
-                let empty = Node { value: empty, place, origin: Origin::Flag };
+                let empty = Node::new(empty, place, Origin::Flag);
                 entries.push(Entry { name: name.clone(), name_place: place, node: empty });
                 entries.len() - 1
             });

@@ -14,6 +14,7 @@ pub(crate) fn interpolate(node: &mut Node, lookup: &Lookup<'_>, problems: &mut P
         NodeValue::Text(text) => match expand(text, lookup) {
             Ok(expanded) => {
                 *text = expanded.text;
+                node.has_variable = expanded.has_variable;
                 if expanded.is_from_env {
                     node.origin = node.origin.max(Origin::Env);
                 }
@@ -54,6 +55,8 @@ enum Wrong {
 
 struct Expanded {
     text: String,
+    /// Whether a variable stood in it.
+    has_variable: bool,
     /// Whether any of it came from the environment, and not from a default.
     is_from_env: bool,
 }
@@ -61,7 +64,7 @@ struct Expanded {
 /// The text with its variables replaced.
 fn expand(text: &str, lookup: &Lookup<'_>) -> Result<Expanded, Wrong> {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    let mut is_from_env = false;
+    let (mut has_variable, mut is_from_env) = (false, false);
     while let Some((before, after)) = rest.split_once("${") {
         if let Some(before) = before.strip_suffix('$') {
             out.push_str(before);
@@ -82,6 +85,7 @@ fn expand(text: &str, lookup: &Lookup<'_>) -> Result<Expanded, Wrong> {
         if !is_name {
             return Err(Wrong::Form(format!("${{{reference}}}")));
         }
+        has_variable = true;
         // As in a shell, `:-` also stands in for a variable that is set to nothing.
         match (lookup(name), default) {
             (Some(value), default) if default.is_none() || !value.is_empty() => {
@@ -94,7 +98,7 @@ fn expand(text: &str, lookup: &Lookup<'_>) -> Result<Expanded, Wrong> {
         rest = after;
     }
     out.push_str(rest);
-    Ok(Expanded { text: out, is_from_env })
+    Ok(Expanded { text: out, has_variable, is_from_env })
 }
 
 #[cfg(test)]

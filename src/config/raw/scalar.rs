@@ -1,9 +1,9 @@
 //! Single values with bounds: texts, numbers, names of choices.
 //!
-//! A number may also come as a text where a variable of the environment gave it.
+//! A number or truth value may also come as a text where a variable, or its default, gave it.
 
 use super::reader::{FromNode, Reader};
-use crate::config::node::{Node, NodeValue, Origin};
+use crate::config::node::{Node, NodeValue};
 use crate::config::problem::help_on_names;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value as Json;
@@ -42,12 +42,7 @@ impl FromNode for bool {
     fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
         let given = match &node.value {
             NodeValue::Bool(truth) => Some(*truth),
-            NodeValue::Text(text) if node.origin != Origin::Default => match text.as_str() {
-                "true" => Some(true),
-                "false" => Some(false),
-                _ => None,
-            },
-            _ => None,
+            _ => node.variable_text().and_then(|text| text.parse().ok()),
         };
         if given.is_none() {
             reader.refuse_kind::<Self>(node);
@@ -73,8 +68,7 @@ impl<const MIN: i64, const MAX: i64> FromNode for Whole<MIN, MAX> {
     fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
         let number = match &node.value {
             NodeValue::Int(number) => Some(*number),
-            NodeValue::Text(text) if node.origin == Origin::Env => text.parse().ok(),
-            _ => None,
+            _ => node.variable_text().and_then(|text| text.parse().ok()),
         };
         let Some(number) = number else {
             reader.refuse_kind::<Self>(node);
@@ -119,8 +113,7 @@ impl<const MAX: i64> FromNode for Ratio<MAX> {
         let number = match &node.value {
             NodeValue::Int(number) => Some(*number as f64),
             NodeValue::Float(number) => Some(*number),
-            NodeValue::Text(text) if node.origin == Origin::Env => text.parse().ok(),
-            _ => None,
+            _ => node.variable_text().and_then(|text| text.parse().ok()),
         };
         let Some(number) = number else {
             reader.refuse_kind::<Self>(node);

@@ -99,7 +99,7 @@ fn read_call(text: &str, node: &Node, reader: &mut Reader<'_>) -> Option<RawAggr
     let part = |part: &str| {
         let start = text.find(part).unwrap_or(0);
         let place = node.place.inside(text.len(), start..start + part.len());
-        Node { value: NodeValue::Text(part.into()), place, origin: node.origin }
+        Node::new(NodeValue::Text(part.into()), place, node.origin)
     };
     let function = part(function);
     let spanned = read_choice(&function, reader).map(|value| Spanned {

@@ -76,6 +76,34 @@ fn a_set_goes_before_a_variable_before_the_file_before_a_default() {
     assert!(!has("defaults.") && !has("flows.") && !has("group.all.top_k"));
 }
 
+/// A variable is written as a text, whatever is meant; what stands in for it is read alike.
+#[test]
+fn a_variable_gives_numbers_and_truth_values() {
+    let text = TEXT.replace(
+        "[pipeline]",
+        "[pipeline]\nshards = \"${SHARDS:-2}\"\ncascade = \"${CASCADE:-false}\"",
+    );
+    for (shards, cascade) in [(Some("3"), Some("true")), (None, None)] {
+        let lookup = |name: &str| match name {
+            "DIR" => Some("/data".to_owned()),
+            "SHARDS" => shards.map(str::to_owned),
+            "CASCADE" => cascade.map(str::to_owned),
+            _ => None,
+        };
+        let pipeline = load_text(("p.toml", &text), &[], &lookup).unwrap();
+        assert_eq!(pipeline.shards, Some(if shards.is_some() { 3 } else { 2 }));
+        let sets = ["pipeline.key_groups=\"${GROUPS:-8}\"".to_owned()];
+        let pipeline = load_text(("p.toml", &text), &sets, &lookup).unwrap();
+        assert_eq!(pipeline.plan.key_groups, 8);
+    }
+    // Without a variable a text is a text.
+    for wrong in ["shards = \"2\"", "cascade = \"true\"", "shards = \"$${A}2\""] {
+        let text = TEXT.replace("[pipeline]", &format!("[pipeline]\n{wrong}"));
+        let lookup = |name: &str| (name == "DIR").then(|| "/data".to_owned());
+        assert!(load_text(("p.toml", &text), &[], &lookup).is_err(), "{wrong}");
+    }
+}
+
 #[test]
 fn a_pipeline_is_what_was_typed() {
     let pipeline = load(&[]);
