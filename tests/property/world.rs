@@ -200,6 +200,7 @@ impl World {
                 DropReason::Expired => {}
                 DropReason::NoWindow => continue,
                 DropReason::Closed => panic!("no trigger of these jobs finishes"),
+                DropReason::Refused => panic!("no windows of these jobs shrink into the past"),
             }
             let stage = &self.plan.stages[dropped.stage.index()];
             let name = stage.name.strip_suffix("/all").unwrap_or(&stage.name);
