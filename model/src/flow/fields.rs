@@ -93,7 +93,7 @@ const fn info(
 #[rustfmt::skip]
 pub const FLOW_FIELDS: &[FlowFieldInfo] = &[
     info(FlowField::Exporter, "exporter", Type::Object, "who exported it: the node, or the address of an exporter that nobody named"),
-    info(FlowField::ExporterAddress, "exporter_address", Type::Ip, "the address that it came from"),
+    info(FlowField::ExporterAddress, "exporter_address", Type::Ip, "the address that it came from; of sFlow, that of its agent"),
     info(FlowField::Domain, "domain", Type::U32, "observation domain, source id, engine or sub-agent"),
     info(FlowField::NodeId, "node_id", Type::U32, "number of the exporter's node, 0 if nobody named it"),
     info(FlowField::WindowPhase, "window_phase", Type::U32, "what shifts windows by key: node_id of a named exporter, else 32 bits of a hash of it"),

@@ -67,7 +67,7 @@ raw_table! {
         key_groups: Whole<1, 65_535> = Default("256"),
         /// Shards that work in parallel, 1 to 1024, or `"cores"`.
         shards: RawShards = Default("\"cores\""),
-        /// Most distinct texts kept in memory at once, 1 to 4294967295; records beyond are dead letters.
+        /// Most distinct texts that a run keeps, 1 to 4294967295; records with others are rejected.
         max_texts: Whole<1, 4_294_967_295> = Default("4000000"),
         /// Whether groupings may regroup results of others instead of reading records.
         cascade: bool = Default("true"),
