@@ -6,7 +6,6 @@ use crate::summary_table::grouped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nilometer_actors::meter::Meters;
 use nilometer_connectors::sink::{Sink, SinkError};
-use nilometer_model::pane::PaneBatch;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
@@ -65,7 +64,7 @@ impl Bar {
     }
 
     /// Lets `sink`, which writes to the terminal, write without drawing into the bar.
-    pub fn before(&self, sink: Box<dyn Sink>) -> Box<dyn Sink> {
+    pub fn before<B: 'static>(&self, sink: Box<dyn Sink<B>>) -> Box<dyn Sink<B>> {
         if self.bar.is_hidden() { sink } else { Box::new(Behind { bar: self.bar.clone(), sink }) }
     }
 }
@@ -74,14 +73,14 @@ impl Bar {
 const SHARE: u64 = 10_000;
 
 /// A sink on the terminal that the bar is drawn on.
-struct Behind {
+struct Behind<B> {
     bar: ProgressBar,
-    sink: Box<dyn Sink>,
+    sink: Box<dyn Sink<B>>,
 }
 
-impl Sink for Behind {
-    fn write(&mut self, panes: &PaneBatch) -> Result<(), SinkError> {
-        self.bar.suspend(|| self.sink.write(panes))
+impl<B> Sink<B> for Behind<B> {
+    fn write(&mut self, batch: &B) -> Result<(), SinkError> {
+        self.bar.suspend(|| self.sink.write(batch))
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

@@ -240,6 +240,7 @@ mod tests {
             }],
             top_k: None,
             sinks: vec!["out".into()],
+            late: None,
         };
         let host = KeyColumn { name: "host".into(), each: vec!["a".into(), "b".into()] };
         let exporter = KeyColumn::plain("exporter");

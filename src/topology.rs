@@ -17,10 +17,13 @@ use nilometer_connectors::flow_intake::{FlowContext, FlowIntake};
 use nilometer_connectors::flow_tables::{read_applications, read_exporters};
 use nilometer_connectors::generator::{GeneratorSettings, GeneratorSource};
 use nilometer_connectors::netflow::DecoderSettings;
-use nilometer_connectors::panes::{PaneFormat, PaneTarget, PaneWriter, TableSettings, TableSink};
-use nilometer_connectors::sink::{Sink, SinkError};
+use nilometer_connectors::panes::{
+    LateWriter, PaneFormat, PaneTarget, PaneWriter, TableSettings, TableSink,
+};
+use nilometer_connectors::sink::{Sink, SinkError, Writer};
 use nilometer_connectors::source::{Source, SourceError};
 use nilometer_connectors::text::{RecordSchema, TextFiles, TextFormat, TextSettings, TimeUnit};
+use nilometer_model::late::LateBatch;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
 use std::net::{IpAddr, SocketAddr};
@@ -211,15 +214,14 @@ impl Outputs<'_> {
         let name = sink.name.as_str();
         let writer = match &sink.kind {
             SinkKind::File { path, format } => {
-                self.panes(name, &PaneTarget::File(path.clone()), *format)
+                self.writer(name, &PaneTarget::File(path.clone()), *format)
             }
-            SinkKind::Stdout { format } => {
-                self.panes(name, &PaneTarget::Stdout, *format).map(|sink| self.bar.before(sink))
-            }
+            SinkKind::Stdout { format } => self.writer(name, &PaneTarget::Stdout, *format),
             SinkKind::Table => {
                 let settings = TableSettings { is_live: self.is_live, ..TableSettings::default() };
                 let (plan, symbols) = (self.plan.clone(), self.symbols.clone());
-                Ok(self.bar.before(Box::new(TableSink::stdout(settings, plan, symbols))))
+                let table = Box::new(TableSink::stdout(settings, plan, symbols));
+                Ok(Writer::Panes(self.bar.before(table)))
             }
         };
         match writer {
@@ -228,18 +230,33 @@ impl Outputs<'_> {
         }
     }
 
-    fn panes(
+    fn writer(
         &self,
         name: &str,
         target: &PaneTarget,
         format: SinkFormat,
-    ) -> Result<Box<dyn Sink>, SinkError> {
+    ) -> Result<Writer, SinkError> {
+        let (plan, symbols) = (self.plan.clone(), self.symbols.clone());
         let format = match format {
             SinkFormat::Pane => PaneFormat::Pane,
             SinkFormat::FlowSummary => PaneFormat::FlowSummary,
             SinkFormat::Csv => PaneFormat::Csv,
+            SinkFormat::Late => {
+                let late: Box<dyn Sink<LateBatch>> =
+                    Box::new(LateWriter::open(target, plan, symbols)?);
+                return Ok(Writer::Late(self.behind(target, late)));
+            }
         };
-        let (plan, symbols) = (self.plan.clone(), self.symbols.clone());
-        Ok(Box::new(PaneWriter::open(name, (target, format), plan, symbols)?))
+        let panes: Box<dyn Sink> =
+            Box::new(PaneWriter::open(name, (target, format), plan, symbols)?);
+        Ok(Writer::Panes(self.behind(target, panes)))
+    }
+
+    /// What writes to the terminal must not write into the bar.
+    fn behind<B: 'static>(&self, target: &PaneTarget, sink: Box<dyn Sink<B>>) -> Box<dyn Sink<B>> {
+        match target {
+            PaneTarget::File(_) => sink,
+            PaneTarget::Stdout => self.bar.before(sink),
+        }
     }
 }

@@ -22,7 +22,7 @@
 
 use crate::coordinator::CoordinatorActor;
 use crate::message::{
-    Closed, Drain, Ended, Exchanged, Handled, Mark, Marked, Panes, Passed, Progress, Records,
+    Closed, Drain, Ended, Exchanged, Handled, Late, Mark, Marked, Panes, Passed, Progress, Records,
     Returned, StageMarked, Tick, Turn,
 };
 use crate::report::Report;
@@ -110,6 +110,11 @@ pub(crate) fn closed(shards: &[Addr<ShardActor>], round: usize) {
 /// A shard emits panes.
 pub(crate) fn panes(to: &Addr<SinkActor>, panes: Panes) {
     append(to, panes);
+}
+
+/// A shard tells of copies that came late. Nobody waits for their order with panes or marks.
+pub(crate) fn late(to: &Addr<SinkActor>, late: Late) {
+    append(to, late);
 }
 
 /// A shard lets a mark pass to the sinks, after the [`panes`] that it fired.

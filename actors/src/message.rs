@@ -8,6 +8,7 @@ use crate::credit::Credit;
 use crate::shard::ShardActor;
 use crate::source::SourceActor;
 use actix::{Addr, Message};
+use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
@@ -69,6 +70,14 @@ pub(crate) struct Panes {
     pub(crate) sender: Addr<ShardActor>,
 }
 
+/// Shard to sink: copies that came late.
+pub(crate) struct Late {
+    pub(crate) late: Arc<LateBatch>,
+    /// What waits of the shard's output until this is written.
+    pub(crate) bytes: usize,
+    pub(crate) sender: Addr<ShardActor>,
+}
+
 /// Shard to sink: what the shard has let pass, behind its panes.
 pub(crate) struct Passed {
     pub(crate) shard: usize,
@@ -104,6 +113,7 @@ messages!(
     StageMarked,
     Closed,
     Panes,
+    Late,
     Passed,
     Handled,
     Tick,

@@ -20,7 +20,7 @@ use crate::wiring::{self, StartError};
 use actix::{Addr, Arbiter};
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::dead_letter::DeadLetterFile;
-use nilometer_connectors::sink::Sink;
+use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Source;
 use nilometer_model::account::StageAccount;
 use nilometer_model::expr::Refinement;
@@ -44,7 +44,7 @@ pub struct SinkPart {
     /// The name by which stages refer to it.
     pub name: Arc<str>,
     /// The writer.
-    pub writer: Box<dyn Sink>,
+    pub writer: Writer,
 }
 
 /// Everything that makes a node.

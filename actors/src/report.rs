@@ -92,6 +92,8 @@ pub struct SinkReport {
     pub panes: u64,
     /// Retractions written.
     pub retracts: u64,
+    /// Late copies written.
+    pub late: u64,
     /// Whether it broke; what came afterwards was not written.
     pub has_failed: bool,
 }

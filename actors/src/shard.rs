@@ -2,18 +2,22 @@
 //! hosts the key actors of a run of key groups, for every stage.
 //!
 //! Each message is one step of the machine; what it gives is forwarded at once: deltas and stage
-//! marks to the other shards, panes to the sinks, and behind them the watermark they belong to.
+//! marks to the other shards, panes and late copies to the sinks, and behind them the watermark they
+//! belong to.
 //! Invariant: credits of every batch go back exactly once, also after a failure, so that sources
 //! can always drain.
 
 use crate::closing::{Closing, Step};
 use crate::credit::Backlog;
 use crate::deliver::{self, Reports};
-use crate::message::{Closed, Exchanged, Handled, Mark, Marked, Panes, Records, StageMarked, Tick};
+use crate::message::{
+    Closed, Exchanged, Handled, Late, Mark, Marked, Panes, Records, StageMarked, Tick,
+};
 use crate::report::{Failure, Report, ShardReport};
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::shard::{Output, Shard, StageError};
 use nilometer_model::time::Watermark;
@@ -24,9 +28,18 @@ pub(crate) struct ShardLinks {
     /// All shards, this one included, by number.
     pub(crate) shards: Vec<Addr<ShardActor>>,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
-    /// Per stage, the numbers of its sinks.
-    pub(crate) routes: Vec<Vec<usize>>,
+    /// Per stage, where its output goes.
+    pub(crate) routes: Vec<Route>,
     pub(crate) reports: Reports,
+}
+
+/// Where the output of a stage goes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Route {
+    /// Numbers of the sinks of its panes.
+    pub(crate) panes: Vec<usize>,
+    /// Numbers of the sinks of its late copies, and whether they take those that still counted.
+    pub(crate) late: Vec<(usize, bool)>,
 }
 
 /// Hosts the key actors of a run of key groups.
@@ -76,6 +89,9 @@ impl ShardActor {
         for panes in std::mem::take(&mut self.output.panes) {
             self.emit(panes, ctx);
         }
+        for late in std::mem::take(&mut self.output.late) {
+            self.tell_late(late, ctx);
+        }
         for (to, deltas) in std::mem::take(&mut self.output.exchanges) {
             let Some(shard) = self.links.shards.get(to) else { continue };
             let bytes = deltas.deltas.bytes();
@@ -95,12 +111,27 @@ impl ShardActor {
 
     fn emit(&mut self, panes: PaneBatch, ctx: &Context<Self>) {
         let (bytes, panes) = (panes.bytes(), Arc::new(panes));
-        let stage = panes.stage.index();
-        for sink in self.links.routes.get(stage).into_iter().flatten() {
+        let route = self.links.routes.get(panes.stage.index());
+        for sink in route.map(|route| &route.panes).into_iter().flatten() {
             let Some(sink) = self.links.sinks.get(*sink) else { continue };
             self.backlog.sent(bytes);
             let (panes, sender) = (panes.clone(), ctx.address());
             deliver::panes(sink, Panes { panes, bytes, shard: self.id, sender });
+        }
+    }
+
+    fn tell_late(&mut self, late: LateBatch, ctx: &Context<Self>) {
+        let late = Arc::new(late);
+        let dropped = late.dropped_only();
+        let route = self.links.routes.get(late.stage.index());
+        for (sink, include_late) in route.map(|route| &route.late).into_iter().flatten() {
+            let told = if *include_late { &late } else { &dropped };
+            let Some(sink) = self.links.sinks.get(*sink).filter(|_| !told.is_empty()) else {
+                continue;
+            };
+            let (bytes, sender) = (told.bytes(), ctx.address());
+            self.backlog.sent(bytes);
+            deliver::late(sink, Late { late: told.clone(), bytes, sender });
         }
     }
 

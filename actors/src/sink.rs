@@ -1,21 +1,22 @@
 //! A sink: one per output, on its own thread, since writing may block. A shell around a
-//! [`Sink`]: it writes panes, flushes when the clock ticks, and closes when all shards have ended.
+//! [`Writer`]: it writes panes or late copies, flushes when the clock ticks, and closes when all shards have ended.
 //!
 //! Invariants: what a shard sent is told back to it exactly once, also after a failure, so that a
 //! broken output stops the sources but never holds them; and no pane that fires on time comes
 //! behind the watermark that completed its window (checked here, since here all order ends).
 
 use crate::deliver::{self, Reports};
-use crate::message::{Mark, Panes, Passed, Tick};
+use crate::message::{Late, Mark, Panes, Passed, Tick};
 use crate::report::{Failure, Report, SinkReport};
 use actix::{Actor, Context, Handler};
-use nilometer_connectors::sink::{Sink, SinkError};
+use nilometer_connectors::sink::{SinkError, Writer};
+use nilometer_model::late::LateBatch;
 use nilometer_model::pane::{PaneBatch, PaneKind, Timing};
 use nilometer_model::time::Watermark;
 
-/// Writes panes to one output.
+/// Writes to one output.
 pub(crate) struct SinkActor {
-    pub(crate) writer: Box<dyn Sink>,
+    pub(crate) writer: Writer,
     /// What each shard has let pass. Rises only (WM-1).
     pub(crate) passed: Vec<Watermark>,
     /// Shards that have not ended. Falls only.
@@ -28,11 +29,11 @@ pub(crate) struct SinkActor {
 
 impl SinkActor {
     /// Calls the writer, unless it has failed before.
-    fn attempt(&mut self, call: impl FnOnce(&mut dyn Sink) -> Result<(), SinkError>) -> bool {
+    fn attempt(&mut self, call: impl FnOnce(&mut Writer) -> Result<(), SinkError>) -> bool {
         if self.report.has_failed {
             return false;
         }
-        let Err(error) = call(&mut *self.writer) else { return true };
+        let Err(error) = call(&mut self.writer) else { return true };
         self.fail(Failure::Sink { name: self.report.name.clone(), error });
         false
     }
@@ -43,7 +44,12 @@ impl SinkActor {
     }
 
     fn write(&mut self, panes: &PaneBatch) {
-        if self.attempt(|writer| writer.write(panes)) {
+        // The wiring sends a sink only what it takes.
+        let is_written = self.attempt(|writer| match writer {
+            Writer::Panes(sink) => sink.write(panes),
+            Writer::Late(_) => Ok(()),
+        });
+        if is_written {
             self.is_dirty = true;
             for pane in &panes.panes {
                 match pane.kind {
@@ -51,6 +57,17 @@ impl SinkActor {
                     PaneKind::Retract => self.report.retracts += 1,
                 }
             }
+        }
+    }
+
+    fn write_late(&mut self, late: &LateBatch) {
+        let is_written = self.attempt(|writer| match writer {
+            Writer::Panes(_) => Ok(()),
+            Writer::Late(sink) => sink.write(late),
+        });
+        if is_written {
+            self.is_dirty = true;
+            self.report.late = self.report.late.saturating_add(late.len());
         }
     }
 
@@ -79,6 +96,15 @@ impl Handler<Panes> for SinkActor {
     fn handle(&mut self, message: Panes, _: &mut Self::Context) {
         self.check_order(message.shard, &message.panes);
         self.write(&message.panes);
+        deliver::handled(&message.sender, message.bytes);
+    }
+}
+
+impl Handler<Late> for SinkActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Late, _: &mut Self::Context) {
+        self.write_late(&message.late);
         deliver::handled(&message.sender, message.bytes);
     }
 }
@@ -145,7 +171,7 @@ mod tests {
             let (reports, mut reported) = Reports::new();
             let passed = Watermark(EventTime::from_millis(passed));
             let mut sink = SinkActor {
-                writer: Box::new(MemorySink::new(|_| Ok(()))),
+                writer: Writer::Panes(Box::new(MemorySink::new(|_| Ok(())))),
                 passed: vec![passed, Watermark::MIN],
                 open_shards: 2,
                 is_dirty: false,

@@ -11,11 +11,12 @@ use crate::deliver::{self, Reports};
 use crate::meter::Meters;
 use crate::node::{Node, Outcome, Parts, SinkPart, SourcePart};
 use crate::report::SinkReport;
-use crate::shard::{ShardActor, ShardLinks};
+use crate::shard::{Route, ShardActor, ShardLinks};
 use crate::sink::SinkActor;
 use crate::source::{DeadLetters, Phase, SourceActor, SourceLinks};
 use actix::dev::channel::AddressReceiver;
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
+use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Polled;
 use nilometer_model::expr::Refinement;
 use nilometer_model::ingest::Ingest;
@@ -38,6 +39,18 @@ pub enum StartError {
     UnknownSink {
         /// The stage.
         stage: Box<str>,
+        /// The name of the sink.
+        sink: Box<str>,
+    },
+    /// A stage sends a sink what it does not take.
+    #[error(
+        "stage `{stage}` sends its {what} to sink `{sink}`, which does not take them; give it a sink that does"
+    )]
+    WrongSink {
+        /// The stage.
+        stage: Box<str>,
+        /// What it sends: panes, or late copies.
+        what: &'static str,
         /// The name of the sink.
         sink: Box<str>,
     },
@@ -105,13 +118,27 @@ fn mailboxes<A: Actor>(count: usize) -> (Vec<Addr<A>>, Vec<AddressReceiver<A>>) 
     (0..count).map(|_| deliver::mailbox()).unzip()
 }
 
-/// The numbers of the sinks of every stage.
-fn routes(plan: &Plan, sinks: &[SinkPart]) -> Result<Vec<Vec<usize>>, StartError> {
-    let number = |stage: &Stage, name: &str| {
-        let unknown = || StartError::UnknownSink { stage: stage.name.clone(), sink: name.into() };
-        sinks.iter().position(|sink| &*sink.name == name).ok_or_else(unknown)
+/// Where the output of every stage goes.
+fn routes(plan: &Plan, sinks: &[SinkPart]) -> Result<Vec<Route>, StartError> {
+    let find = |stage: &Stage, name: &str, is_late: bool| {
+        let found = sinks.iter().enumerate().find(|(_, sink)| &*sink.name == name);
+        let (stage, sink) = (stage.name.clone(), name.into());
+        let Some((number, part)) = found else {
+            return Err(StartError::UnknownSink { stage, sink });
+        };
+        if matches!(part.writer, Writer::Late(_)) != is_late {
+            let what = if is_late { "late copies" } else { "panes" };
+            return Err(StartError::WrongSink { stage, what, sink });
+        }
+        Ok(number)
     };
-    let of_stage = |stage: &Stage| stage.sinks.iter().map(|name| number(stage, name)).collect();
+    let of_stage = |stage: &Stage| {
+        let panes = stage.sinks.iter().map(|name| find(stage, name, false));
+        let late = stage.late.iter();
+        let late =
+            late.map(|late| find(stage, &late.sink, true).map(|sink| (sink, late.include_late)));
+        Ok(Route { panes: panes.collect::<Result<_, _>>()?, late: late.collect::<Result<_, _>>()? })
+    };
     plan.stages.iter().map(of_stage).collect()
 }
 
@@ -124,8 +151,8 @@ struct Facts {
     refinement: Arc<Refinement>,
     dead_letters: Option<DeadLetters>,
     limits: Limits,
-    /// Per stage, the numbers of its sinks.
-    routes: Vec<Vec<usize>>,
+    /// Per stage, where its output goes.
+    routes: Vec<Route>,
 }
 
 /// The addresses of a node, and the threads started so far.

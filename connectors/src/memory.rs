@@ -1,10 +1,12 @@
-//! Connectors without a world outside: records from an iterator, panes to a function.
+//! Connectors without a world outside: records from an iterator, panes and late copies to a
+//! function.
 //!
 //! For programs that embed the engine, for the benchmark, and for tests that need a real source or
 //! sink under their control.
 
 use crate::sink::{Sink, SinkError};
 use crate::source::{Polled, Progress, Source, SourceError, State};
+use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
 
@@ -50,7 +52,7 @@ impl<I: Iterator<Item = Option<RowBatch>> + Send> Source for MemorySource<I> {
     }
 }
 
-/// A sink that hands panes to a function, which may keep them, count them, or wait.
+/// A sink that hands batches to a function, which may keep them, count them, or wait.
 pub struct MemorySink<F> {
     take: F,
 }
@@ -62,9 +64,16 @@ impl<F: FnMut(&PaneBatch) -> Result<(), SinkError> + Send> MemorySink<F> {
     }
 }
 
-impl<F: FnMut(&PaneBatch) -> Result<(), SinkError> + Send> Sink for MemorySink<F> {
-    fn write(&mut self, panes: &PaneBatch) -> Result<(), SinkError> {
-        (self.take)(panes)
+impl<F: FnMut(&LateBatch) -> Result<(), SinkError> + Send> MemorySink<F> {
+    /// Hands every batch of late copies to `take`.
+    pub fn of_late(take: F) -> Self {
+        Self { take }
+    }
+}
+
+impl<B, F: FnMut(&B) -> Result<(), SinkError> + Send> Sink<B> for MemorySink<F> {
+    fn write(&mut self, batch: &B) -> Result<(), SinkError> {
+        (self.take)(batch)
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

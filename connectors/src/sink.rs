@@ -1,25 +1,27 @@
-//! The contract of sinks: where panes go.
+//! The contract of sinks: where panes go, and copies that came late.
 //!
-//! A sink is made with the plan and the table of texts, and encodes the panes of any stage of that
-//! plan. It keeps the order in which it gets them: a retract stands directly before its insert.
+//! A sink is made with the plan and the table of texts, and encodes the batches of any stage of that
+//! plan: panes, or with `B` a [`LateBatch`] late copies. It keeps the order in which it gets them: a
+//! retract stands directly before its insert.
 
+use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// A writer of panes.
+/// A writer of batches: of panes, unless something else is said.
 ///
 /// One caller: any number of [`Sink::write`] and [`Sink::flush`], then one [`Sink::close`].
 /// After an error the sink is not used again; what of the failed batch was written is not known.
-pub trait Sink: Send {
-    /// Encodes all panes of `panes`, in order. May keep them in a bounded buffer.
+pub trait Sink<B = PaneBatch>: Send {
+    /// Encodes all of `batch`, in order. May keep it in a bounded buffer.
     ///
     /// # Errors
     /// The output cannot be written.
-    fn write(&mut self, panes: &PaneBatch) -> Result<(), SinkError>;
+    fn write(&mut self, batch: &B) -> Result<(), SinkError>;
 
-    /// Hands over what is buffered, so that a reader of the output sees every pane written so far.
+    /// Hands over what is buffered, so that a reader of the output sees all that was written so far.
     /// Called when nothing else is to be done, at most a few times a second.
     ///
     /// # Errors
@@ -31,6 +33,38 @@ pub trait Sink: Send {
     /// # Errors
     /// The output cannot be written.
     fn close(&mut self) -> Result<(), SinkError>;
+}
+
+/// A sink by what it takes.
+pub enum Writer {
+    /// Panes.
+    Panes(Box<dyn Sink>),
+    /// Late copies.
+    Late(Box<dyn Sink<LateBatch>>),
+}
+
+impl Writer {
+    /// See [`Sink::flush`].
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn flush(&mut self) -> Result<(), SinkError> {
+        match self {
+            Self::Panes(sink) => sink.flush(),
+            Self::Late(sink) => sink.flush(),
+        }
+    }
+
+    /// See [`Sink::close`].
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn close(&mut self) -> Result<(), SinkError> {
+        match self {
+            Self::Panes(sink) => sink.close(),
+            Self::Late(sink) => sink.close(),
+        }
+    }
 }
 
 /// The output cannot be written: the process ends with exit code 4.

@@ -5,15 +5,16 @@
 //! for a key and for windows.
 #![expect(clippy::indexing_slicing, reason = "batches and their rows have the sizes of the plan")]
 
-use crate::account::{DropReason, Dropped, StageAccount};
+use crate::account::{DropReason, StageAccount};
 use crate::aggregate::{AggregateLayout, Function, Overflow};
 use crate::flow::{Extent, phase_shift, share};
 use crate::key::{KeyLayout, encode, stable_hash};
-use crate::pane::{Deltas, StageId};
+use crate::late::{Aside, LateReason};
+use crate::pane::Deltas;
 use crate::plan::{PaneCopy, PaneInput, RecordCopy, RecordInput, Stage};
 use crate::row::{RowBatch, Slot, read};
 use crate::symbol::Symbols;
-use crate::time::{EventTime, Span, Window};
+use crate::time::{EventTime, Span, Watermark, Window};
 use crate::value::Datum;
 use crate::window::{Phase, WindowFn};
 
@@ -40,6 +41,17 @@ pub(crate) struct Entered {
     pub(crate) cell: u32,
     /// Whether the window's delta is known to be empty.
     pub(crate) is_empty: bool,
+    /// Whether the window was complete.
+    pub(crate) is_late: bool,
+}
+
+/// What became of a copy.
+#[derive(Debug)]
+pub(crate) enum Judged {
+    /// It counts.
+    Into(Entered),
+    /// It was dropped, and counted so.
+    Dropped(LateReason),
 }
 
 /// The key actors of a stage, as far as its input needs to know them.
@@ -53,13 +65,11 @@ pub(crate) trait Takes {
     /// The stage's account.
     fn account(&mut self) -> &mut StageAccount;
 
-    /// Judges a copy and finds its window; `None` if it was dropped, which is then counted.
-    fn enter(
-        &mut self,
-        copy: Copy<'_>,
-        symbols: &Symbols,
-        dropped: &mut Vec<Dropped>,
-    ) -> Result<Option<Entered>, Overflow>;
+    /// The stage's watermark.
+    fn watermark(&self) -> Watermark;
+
+    /// Judges a copy, counts what became of it, and finds its window.
+    fn enter(&mut self, copy: Copy<'_>, symbols: &Symbols) -> Result<Judged, Overflow>;
 
     /// The accumulators of the window that took the last copy.
     fn delta(&mut self, entered: &Entered) -> (&AggregateLayout, &mut [u64]);
@@ -68,11 +78,8 @@ pub(crate) trait Takes {
 /// What the windows and keys of a stage are.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    stage: StageId,
     pub(crate) window: WindowFn,
     pub(crate) key: KeyLayout,
-    /// Whether drops are listed.
-    pub(crate) traces_drops: bool,
     /// Room for a key.
     scratch: Vec<u64>,
     /// Room for the windows of a record.
@@ -82,11 +89,9 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn new(stage: &Stage) -> Self {
         Self {
-            stage: stage.id,
             window: stage.window,
             scratch: vec![0; stage.key.words()],
             key: stage.key.clone(),
-            traces_drops: false,
             windows: Vec::new(),
         }
     }
@@ -95,6 +100,8 @@ impl Shape {
 /// One record on its way into windows.
 #[derive(Clone, Copy)]
 struct Covering<'a> {
+    /// Where it stands.
+    source: (&'a RowBatch, usize),
     row: &'a [u64],
     time: EventTime,
     /// What it covers; one instant where records do not cover intervals.
@@ -110,25 +117,27 @@ pub(crate) fn take_records<T: Takes>(
     shape: &mut Shape,
     input: &RecordInput,
     (batch, symbols): (&RowBatch, &Symbols),
-    dropped: &mut Vec<Dropped>,
+    aside: &mut Aside,
 ) -> Result<(), Overflow> {
     let mut key = std::mem::take(&mut shape.scratch);
     for index in 0..batch.len() {
         let row = batch.row(index);
-        let record = covering(row, batch.time(index), input);
+        let record = covering((batch, index), input);
         for copy in &input.copies {
             copy.key.pack(row, &mut key);
-            take_copy(table, shape, (input, copy), (&record, &key, symbols), dropped)?;
+            take_copy(table, shape, (input, copy), (&record, &key, symbols), aside)?;
         }
     }
     shape.scratch = key;
     Ok(())
 }
 
-fn covering<'a>(row: &'a [u64], time: EventTime, input: &RecordInput) -> Covering<'a> {
+fn covering<'a>(source: (&'a RowBatch, usize), input: &RecordInput) -> Covering<'a> {
+    let (batch, index) = source;
+    let (row, time) = (batch.row(index), batch.time(index));
     let Some(spread) = input.spread else {
         let extent = Extent::new(time, time);
-        return Covering { row, time, extent, from: time, is_spread: false };
+        return Covering { source, row, time, extent, from: time, is_spread: false };
     };
     let last = instant(row, spread.last).unwrap_or(time);
     let extent = Extent::new(instant(row, spread.first).unwrap_or(last), last);
@@ -139,7 +148,7 @@ fn covering<'a>(row: &'a [u64], time: EventTime, input: &RecordInput) -> Coverin
         }
         None => extent.first(),
     };
-    Covering { row, time, extent, from, is_spread: true }
+    Covering { source, row, time, extent, from, is_spread: true }
 }
 
 /// The instant in a slot; whole numbers beyond the type are cut to it.
@@ -163,7 +172,7 @@ fn take_copy<T: Takes>(
     shape: &mut Shape,
     (input, copy): (&RecordInput, &RecordCopy),
     (record, key, symbols): (&Covering<'_>, &[u64], &Symbols),
-    dropped: &mut Vec<Dropped>,
+    aside: &mut Aside,
 ) -> Result<(), Overflow> {
     let shift = match shape.window {
         WindowFn::Fixed { size, phase: Phase::ByKey, .. } => {
@@ -196,19 +205,26 @@ fn take_copy<T: Takes>(
     }
     if windows.is_empty() {
         table.account().no_window += 1;
-        if shape.traces_drops {
-            let (reason, stage) = (DropReason::NoWindow, shape.stage);
-            dropped.push(Dropped { reason, stage, key: key.into() });
-        }
+        aside.drop(DropReason::NoWindow, key);
     }
     let (hash, bytes) = (table.hash(key), record.row.len() as u64 * 8);
     for window in &windows {
         let incoming = Copy { hash, key, window: *window, time: record.time, bytes };
-        if let Some(entered) = table.enter(incoming, symbols, dropped)? {
-            let is_home = window.contains(record.extent.last());
-            let part = Part { window: *window, from, is_home };
-            add(table.delta(&entered), (input, copy), (record, &part), symbols)?;
+        let entered = match table.enter(incoming, symbols)? {
+            Judged::Into(entered) => entered,
+            Judged::Dropped(reason) => {
+                aside.list((reason, table.watermark()), (key, *window), record.source);
+                aside.drop_late(reason, key);
+                continue;
+            }
+        };
+        if entered.is_late {
+            let judged = (LateReason::Late, table.watermark());
+            aside.list(judged, (key, *window), record.source);
         }
+        let is_home = window.contains(record.extent.last());
+        let part = Part { window: *window, from, is_home };
+        add(table.delta(&entered), (input, copy), (record, &part), symbols)?;
     }
     shape.windows = windows;
     Ok(())
@@ -354,7 +370,7 @@ pub(crate) fn take_deltas<T: Takes>(
     shape: &mut Shape,
     input: &PaneInput,
     (deltas, parent, symbols): (&Deltas, (&KeyLayout, &AggregateLayout), &Symbols),
-    dropped: &mut Vec<Dropped>,
+    aside: &mut Aside,
 ) -> Result<(), Overflow> {
     let (parent_key, parent_values) = parent;
     for (source, window, values) in deltas.iter(parent_key.words(), parent_values.words()) {
@@ -366,7 +382,7 @@ pub(crate) fn take_deltas<T: Takes>(
             let key = shape.scratch.as_slice();
             let bytes = values.len() as u64 * 8;
             let incoming = Copy { hash: table.hash(key), key, window, time, bytes };
-            let Some(entered) = table.enter(incoming, symbols, dropped)? else { continue };
+            let Some(entered) = enter(table, incoming, symbols, aside)? else { continue };
             let (aggregates, words) = table.delta(&entered);
             regroup(aggregates, (words, entered.is_empty), copy, (parent_values, values), symbols)?;
         }
@@ -397,15 +413,31 @@ pub(crate) fn take_exchanged<T: Takes>(
     table: &mut T,
     deltas: &Deltas,
     (key_words, symbols): (usize, &Symbols),
-    dropped: &mut Vec<Dropped>,
+    aside: &mut Aside,
 ) -> Result<(), Overflow> {
     let value_words = table.aggregates().words();
     for (key, window, values) in deltas.iter(key_words, value_words) {
         let (time, bytes) = (window.last_instant(), values.len() as u64 * 8);
         let incoming = Copy { hash: table.hash(key), key, window, time, bytes };
-        let Some(entered) = table.enter(incoming, symbols, dropped)? else { continue };
+        let Some(entered) = enter(table, incoming, symbols, aside)? else { continue };
         let (aggregates, words) = table.delta(&entered);
         aggregates.merge_all(words, values, symbols)?;
     }
     Ok(())
+}
+
+/// Judges a delta. It carries no record that could be listed.
+fn enter<T: Takes>(
+    table: &mut T,
+    delta: Copy<'_>,
+    symbols: &Symbols,
+    aside: &mut Aside,
+) -> Result<Option<Entered>, Overflow> {
+    match table.enter(delta, symbols)? {
+        Judged::Into(entered) => Ok(Some(entered)),
+        Judged::Dropped(reason) => {
+            aside.drop_late(reason, delta.key);
+            Ok(None)
+        }
+    }
 }

@@ -22,6 +22,7 @@ mod intake;
 pub mod invariant;
 pub mod key;
 mod key_machine;
+pub mod late;
 mod machine_table;
 mod merging;
 mod open_window;

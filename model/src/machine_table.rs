@@ -6,12 +6,13 @@
 //!
 //! Invariants WM-1 (the output watermark never falls) and GC-1.
 
-use crate::account::{DropReason, Dropped, StageAccount};
+use crate::account::StageAccount;
 use crate::aggregate::Overflow;
 use crate::cells::hash_words;
-use crate::intake::{Copy, Entered, Takes};
+use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::key::is_same_key;
 use crate::key_machine::{Incoming, Instants, KeyMachine, MachineRules, Verdict};
+use crate::late::LateReason;
 use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{PaneBatch, PaneKind};
 use crate::plan::Stage;
@@ -55,7 +56,6 @@ pub(crate) struct MachineTable {
     pub(crate) output: Watermark,
     now: ProcessingTime,
     pub(crate) account: StageAccount,
-    pub(crate) traces_drops: bool,
 }
 
 impl MachineTable {
@@ -89,7 +89,6 @@ impl MachineTable {
                 cut: vec![0; rules.aggregates.accumulators().len()],
                 ..StageAccount::default()
             },
-            traces_drops: false,
             rules,
         }
     }
@@ -378,16 +377,17 @@ impl Takes for MachineTable {
         &mut self.account
     }
 
-    fn enter(
-        &mut self,
-        copy: Copy<'_>,
-        symbols: &Symbols,
-        dropped: &mut Vec<Dropped>,
-    ) -> Result<Option<Entered>, Overflow> {
+    fn watermark(&self) -> Watermark {
+        self.watermark
+    }
+
+    fn enter(&mut self, copy: Copy<'_>, symbols: &Symbols) -> Result<Judged, Overflow> {
         self.account.assigned += 1;
         let at = self.instants(self.watermark);
         let id = self.actor(copy.hash, copy.key);
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Ok(None) };
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else {
+            return Ok(Judged::Dropped(LateReason::Expired));
+        };
         let incoming = Incoming { window: copy.window, time: copy.time, bytes: copy.bytes };
         let verdict = actor.machine.enter(incoming, &self.rules, at, symbols)?;
         let reason = match verdict {
@@ -399,28 +399,25 @@ impl Takes for MachineTable {
                 self.entered = (id, number);
                 self.touch(id);
                 // The delta may hold what came before the merge: never taken as empty.
-                return Ok(Some(Entered { cell: 0, is_empty: false }));
+                return Ok(Judged::Into(Entered { cell: 0, is_empty: false, is_late }));
             }
             Verdict::Expired => {
                 self.account.expired += 1;
-                DropReason::Expired
+                LateReason::Expired
             }
             Verdict::Closed => {
                 self.account.closed += 1;
-                DropReason::Closed
+                LateReason::Closed
             }
             Verdict::Refused => {
                 self.account.refused += 1;
-                DropReason::Refused
+                LateReason::Refused
             }
         };
-        if self.traces_drops {
-            dropped.push(Dropped { reason, stage: self.rules.stage, key: copy.key.into() });
-        }
         if actor.machine.windows.is_empty() {
             self.register(id);
         }
-        Ok(None)
+        Ok(Judged::Dropped(reason))
     }
 
     fn delta(&mut self, _: &Entered) -> (&crate::aggregate::AggregateLayout, &mut [u64]) {

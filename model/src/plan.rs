@@ -84,6 +84,8 @@ pub struct Grouping {
     pub top_k: Option<TopKSpec>,
     /// Names of the sinks that its panes go to.
     pub sinks: Vec<Box<str>>,
+    /// Where copies go that its windows do not take, or take late.
+    pub late: Option<LateSpec>,
 }
 
 /// A key field: one field of the record, or each of several (a record then counts once for each).
@@ -113,6 +115,15 @@ pub struct AggregateSpec {
     pub fields: Vec<Box<str>>,
     /// Whether the value is split over the windows that the record touches.
     pub spread: bool,
+}
+
+/// An output for copies that came late, with their records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateSpec {
+    /// Name of the sink.
+    pub sink: Box<str>,
+    /// Whether it takes copies that still counted, too: else only those that were dropped.
+    pub include_late: bool,
 }
 
 /// Which entries of a grouping are emitted.
@@ -196,6 +207,9 @@ pub struct Stage {
     pub allowed_lateness: Span,
     /// Sinks of its panes.
     pub sinks: Vec<Box<str>>,
+    /// For a stage that reads records: who wants the copies that it drops or takes late. Its own
+    /// group, and all that regroup its panes: what it does not take is missing in theirs, too.
+    pub late: Vec<LateSpec>,
     /// For a top-K: how entries are grouped and ranked.
     pub top_k: Option<TopK>,
     /// Whether other stages read its deltas.

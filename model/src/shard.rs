@@ -14,6 +14,7 @@ use crate::account::{Dropped, StageAccount};
 use crate::aggregate::{AggregateLayout, Overflow};
 use crate::intake::{Shape, Takes, take_deltas, take_exchanged, take_records};
 use crate::key::{KeyLayout, Router};
+use crate::late::{Aside, LateBatch};
 use crate::machine_table::MachineTable;
 use crate::pane::{Deltas, PaneBatch, StageId};
 use crate::plan::{PaneInput, Plan, Stage, StageInput};
@@ -70,6 +71,8 @@ pub struct Output {
     pub marks: Vec<ExchangeMark>,
     /// Copies dropped, while drops are traced.
     pub dropped: Vec<Dropped>,
+    /// Copies that came late, with their records, of the stages that are asked for them.
+    pub late: Vec<LateBatch>,
 }
 
 impl Output {
@@ -79,6 +82,7 @@ impl Output {
         self.exchanges.clear();
         self.marks.clear();
         self.dropped.clear();
+        self.late.clear();
     }
 }
 
@@ -183,18 +187,18 @@ impl Feed<'_> {
         &self,
         table: &mut T,
         shape: &mut Shape,
-        dropped: &mut Vec<Dropped>,
+        aside: &mut Aside,
     ) -> Result<(), Overflow> {
         if let (StageInput::Records(input), Start::Records(batch)) = (&self.stage.input, self.start)
         {
-            take_records(table, shape, input, (*batch, self.symbols), dropped)?;
+            take_records(table, shape, input, (*batch, self.symbols), aside)?;
         }
         if let Some((input, deltas, parent)) = self.local {
-            take_deltas(table, shape, input, (deltas, parent, self.symbols), dropped)?;
+            take_deltas(table, shape, input, (deltas, parent, self.symbols), aside)?;
         }
         if let Some(deltas) = self.brought {
             let source = (self.stage.key.words(), self.symbols);
-            take_exchanged(table, deltas, source, dropped)?;
+            take_exchanged(table, deltas, source, aside)?;
         }
         Ok(())
     }
@@ -219,7 +223,7 @@ impl Shard {
         Self {
             exchanges: exchanges.collect(),
             machines: plan.stages.iter().map(|stage| Machine::new(stage, &symbols)).collect(),
-            fired: plan.stages.iter().map(|_| Fired::default()).collect(),
+            fired: plan.stages.iter().map(Fired::new).collect(),
             plan,
             symbols,
             id,
@@ -312,7 +316,8 @@ impl Shard {
         for fired in &mut self.fired {
             fired.deltas.clear();
             out.panes.extend(fired.panes.take().filter(|panes| !panes.panes.is_empty()));
-            out.dropped.append(&mut fired.dropped);
+            out.dropped.append(&mut fired.aside.dropped);
+            out.late.extend(fired.aside.late.take());
         }
         Ok(())
     }
@@ -355,14 +360,14 @@ impl Shard {
         let feed = Feed { stage, start, local, brought, symbols };
         match machine {
             Machine::Keys(table, shape) => {
-                feed.give(&mut **table, shape, &mut own.dropped)?;
+                feed.give(&mut **table, shape, &mut own.aside)?;
                 table.end_round(own, symbols)?;
                 watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
                 Ok(watermark)
             }
             Machine::Machines(table, shape) => {
                 let before = table.output;
-                feed.give(&mut **table, shape, &mut own.dropped)?;
+                feed.give(&mut **table, shape, &mut own.aside)?;
                 table.end_round(watermark, own, symbols)?;
                 watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
                 match start {
@@ -377,10 +382,10 @@ impl Shard {
             }
             Machine::TopK(table) => {
                 if let Some((input, deltas, parent)) = local {
-                    table.take(input, (deltas, parent), symbols, &mut own.dropped)?;
+                    table.take(input, (deltas, parent), symbols, &mut own.aside)?;
                 }
                 if let Some(deltas) = brought {
-                    table.take_exchanged(deltas, symbols, &mut own.dropped)?;
+                    table.take_exchanged(deltas, symbols, &mut own.aside)?;
                 }
                 table.end_round(watermark, own, symbols)?;
                 watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
@@ -452,18 +457,8 @@ impl Shard {
 
     /// Whether copies that are dropped are listed in [`Output::dropped`]; off at first.
     pub fn trace_drops(&mut self, on: bool) {
-        for machine in &mut self.machines {
-            match machine {
-                Machine::Keys(table, shape) => {
-                    table.traces_drops = on;
-                    shape.traces_drops = on;
-                }
-                Machine::Machines(table, shape) => {
-                    table.traces_drops = on;
-                    shape.traces_drops = on;
-                }
-                Machine::TopK(table) => table.traces_drops = on,
-            }
+        for fired in &mut self.fired {
+            fired.aside.traces_drops = on;
         }
     }
 

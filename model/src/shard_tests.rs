@@ -32,6 +32,7 @@ pub(crate) fn grouping(name: &str, key: &[&str], mode: AccumulationMode) -> Grou
         }],
         top_k: None,
         sinks: vec!["out".into()],
+        late: None,
     }
 }
 
@@ -104,10 +105,12 @@ impl Run {
         self.shard = Shard::decode(self.plan.clone(), symbols, (0, 1), &bytes).unwrap();
     }
 
-    pub(crate) fn records(&mut self, records: &[(i64, [u32; 3], i64)]) -> Vec<String> {
+    /// Records as rows of the plan.
+    pub(crate) fn batch(&self, records: &[(i64, [u32; 3], i64)]) -> RowBatch {
         let mut batch = RowBatch::new(self.plan.row.clone());
-        for (time, key, value) in records {
-            let mut row = batch.push(EventTime::from_millis(*time), Position::default());
+        for (offset, (time, key, value)) in (0..).zip(records) {
+            let position = Position { partition: 0, offset };
+            let mut row = batch.push(EventTime::from_millis(*time), position);
             for (name, part) in ["a", "b", "c"].iter().zip(key) {
                 if let Some(slot) = self.plan.row.slot(name) {
                     row.set(slot, Datum::Int(i128::from(*part)));
@@ -115,6 +118,11 @@ impl Run {
             }
             row.set(self.plan.row.slot("v").unwrap(), Datum::Int(i128::from(*value)));
         }
+        batch
+    }
+
+    pub(crate) fn records(&mut self, records: &[(i64, [u32; 3], i64)]) -> Vec<String> {
+        let batch = self.batch(records);
         let mut out = Output::default();
         self.shard.records(&batch, &mut out).unwrap();
         self.read(&out)

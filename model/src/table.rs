@@ -10,10 +10,11 @@
 //!
 //! Invariants PANE-1, PANE-2, LATE-1; GC-1: after expiry nothing of a window is left.
 
-use crate::account::{DropReason, Dropped, StageAccount};
+use crate::account::StageAccount;
 use crate::aggregate::{AggregateLayout, Overflow};
 use crate::cells::{CellId, Cells, Meta};
-use crate::intake::{Copy, Entered, Takes};
+use crate::intake::{Copy, Entered, Judged, Takes};
+use crate::late::{Aside, LateReason};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, StageId, Timing};
 use crate::plan::Stage;
 use crate::symbol::Symbols;
@@ -48,14 +49,20 @@ impl Rules {
 }
 
 /// What a round of a stage gives.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fired {
     /// Deltas for the stages that read this one.
     pub(crate) deltas: Deltas,
     /// Panes for sinks.
     pub(crate) panes: Option<PaneBatch>,
-    /// Drops, if they are traced.
-    pub(crate) dropped: Vec<Dropped>,
+    /// What came late, where it is listed.
+    pub(crate) aside: Aside,
+}
+
+impl Fired {
+    pub(crate) fn new(stage: &Stage) -> Self {
+        Self { deltas: Deltas::default(), panes: None, aside: Aside::new(stage) }
+    }
 }
 
 /// All key actors of one stage in one shard.
@@ -71,8 +78,6 @@ pub(crate) struct KeyTable {
     /// The stage's watermark. Never falls (WM-1).
     pub(crate) watermark: Watermark,
     pub(crate) account: StageAccount,
-    /// Whether drops are listed.
-    pub(crate) traces_drops: bool,
     /// Room for a new total while a pane is made.
     scratch: Vec<u64>,
 }
@@ -90,7 +95,6 @@ impl KeyTable {
                 cut: vec![0; rules.aggregates.accumulators().len()],
                 ..StageAccount::default()
             },
-            traces_drops: false,
             scratch: vec![0; words],
             rules,
         }
@@ -394,12 +398,11 @@ impl Takes for KeyTable {
         &mut self.account
     }
 
-    fn enter(
-        &mut self,
-        copy: Copy<'_>,
-        _: &Symbols,
-        dropped: &mut Vec<Dropped>,
-    ) -> Result<Option<Entered>, Overflow> {
+    fn watermark(&self) -> Watermark {
+        self.watermark
+    }
+
+    fn enter(&mut self, copy: Copy<'_>, _: &Symbols) -> Result<Judged, Overflow> {
         let Copy { hash, key, window, .. } = copy;
         self.account.assigned += 1;
         let is_late = match judge(window, self.watermark, self.rules.allowed_lateness) {
@@ -413,11 +416,7 @@ impl Takes for KeyTable {
             }
             Lateness::Expired => {
                 self.account.expired += 1;
-                if self.traces_drops {
-                    let (reason, stage) = (DropReason::Expired, self.rules.stage);
-                    dropped.push(Dropped { reason, stage, key: key.into() });
-                }
-                return Ok(None);
+                return Ok(Judged::Dropped(LateReason::Expired));
             }
         };
         self.account.operations += 1;
@@ -432,7 +431,7 @@ impl Takes for KeyTable {
             }
             self.cells.set_meta(cell, meta);
         }
-        Ok(Some(Entered { cell, is_empty }))
+        Ok(Judged::Into(Entered { cell, is_empty, is_late }))
     }
 
     fn delta(&mut self, entered: &Entered) -> (&AggregateLayout, &mut [u64]) {

@@ -10,6 +10,7 @@ use super::measure;
 use nilometer_actors::credit::Limits;
 use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, SourcePart};
 use nilometer_connectors::memory::MemorySink;
+use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::{Polled, Progress, Source, SourceError, State};
 use nilometer_model::expr::Refinement;
 use nilometer_model::pane::PaneBatch;
@@ -145,7 +146,7 @@ pub(super) fn run(
         },
         refinement: Arc::new(Refinement::default()),
         sources: vec![SourcePart { name: "generator".into(), reader: Box::new(source) }],
-        sinks: vec![SinkPart { name: SINK.into(), writer: Box::new(sink) }],
+        sinks: vec![SinkPart { name: SINK.into(), writer: Writer::Panes(Box::new(sink)) }],
         dead_letters: None,
         limits: Limits::default(),
     };

@@ -100,6 +100,7 @@ impl Shape {
             aggregates: aggregates(self.entity == Entity::Host),
             top_k,
             sinks: vec![SINK.into()],
+            late: None,
         }
     }
 }

@@ -177,7 +177,7 @@ pub enum SinkKind {
     Table,
 }
 
-/// Form of a pane in output.
+/// Form of what is written to an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinkFormat {
     /// One JSON object per line.
@@ -186,4 +186,6 @@ pub enum SinkFormat {
     FlowSummary,
     /// Comma-separated values.
     Csv,
+    /// No pane, but a copy that came late.
+    Late,
 }

@@ -10,7 +10,7 @@ use actix::System;
 use nilometer_actors::credit::Limits;
 use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, SourcePart};
 use nilometer_connectors::memory::{MemorySink, MemorySource};
-use nilometer_connectors::sink::SinkError;
+use nilometer_connectors::sink::{SinkError, Writer};
 use nilometer_connectors::source::Source;
 use nilometer_model::aggregate::Function;
 use nilometer_model::pane::{AccumulationMode, PaneBatch, PaneKind};
@@ -60,6 +60,7 @@ fn grouping(name: &str, key: &[&str]) -> Grouping {
         }],
         top_k: None,
         sinks: vec!["out".into()],
+        late: None,
     }
 }
 
@@ -166,7 +167,7 @@ impl Got {
 pub(crate) fn sink(
     take: impl FnMut(&PaneBatch) -> Result<(), SinkError> + Send + 'static,
 ) -> SinkPart {
-    SinkPart { name: "out".into(), writer: Box::new(MemorySink::new(take)) }
+    SinkPart { name: "out".into(), writer: Writer::Panes(Box::new(MemorySink::new(take))) }
 }
 
 pub(crate) fn bounded(out_of_orderness: i64) -> WatermarkSettings {

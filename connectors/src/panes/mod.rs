@@ -1,10 +1,12 @@
-//! Sinks for panes: files and standard output in three formats, and a table for people.
+//! Sinks for panes: files and standard output in three formats, and a table for people; and the
+//! sink for copies that came late, which writes to the same places.
 //!
 //! Panes are written in the order in which they come, so that a retract stands directly before
 //! the insert that replaces it. `docs/output.md` is the public description of the formats.
 
 mod csv_rows;
 mod human;
+mod late;
 mod output;
 mod pane_json;
 mod summary;
@@ -18,6 +20,7 @@ mod table_tests;
 #[cfg(test)]
 mod tests;
 
+pub use late::LateWriter;
 pub use pane_json::write_pane;
 pub use table::{TableSettings, TableSink};
 

@@ -44,7 +44,7 @@ pub fn write_pane(
 }
 
 /// Appends a member's name, behind a comma unless it is the first.
-fn write_name(number: usize, name: &str, out: &mut String) {
+pub(crate) fn write_name(number: usize, name: &str, out: &mut String) {
     if number > 0 {
         out.push(',');
     }
@@ -52,7 +52,7 @@ fn write_name(number: usize, name: &str, out: &mut String) {
     out.push(':');
 }
 
-fn write_window(window: Window, out: &mut String) {
+pub(crate) fn write_window(window: Window, out: &mut String) {
     let mut write = |name: &str, time: EventTime| {
         out.push_str(name);
         match bound(time) {

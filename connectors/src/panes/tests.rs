@@ -40,6 +40,7 @@ pub(super) fn grouping(
         aggregates: aggregates.iter().map(aggregate).collect(),
         top_k: None,
         sinks: vec!["out".into()],
+        late: None,
     }
 }
 

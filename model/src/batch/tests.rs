@@ -29,6 +29,7 @@ fn grouping(name: &str, key: &[&str], aggregates: Vec<AggregateSpec>) -> Groupin
         aggregates,
         top_k: None,
         sinks: vec!["out".into()],
+        late: None,
     }
 }
 

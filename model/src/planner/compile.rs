@@ -32,6 +32,9 @@ pub(super) fn compile(job: &Job, nodes: &[Node]) -> Result<Plan, PlanError> {
     for node in nodes {
         compiler.add(node, &shard_by);
     }
+    for node in nodes {
+        compiler.route_late(node.grouping);
+    }
     let parents: Vec<_> = compiler.stages.iter().filter_map(|stage| parent(&stage.input)).collect();
     for parent in parents {
         if let Some(stage) = compiler.stages.get_mut(parent.index()) {
@@ -212,6 +215,7 @@ impl Compiler<'_> {
             emission: grouping.emission,
             allowed_lateness: grouping.allowed_lateness,
             sinks: grouping.sinks.clone(),
+            late: Vec::new(),
             top_k: None,
             has_children: false,
             exchange: None,
@@ -268,6 +272,23 @@ impl Compiler<'_> {
             self.routes.push(fields);
         }
         self.stages.push(stage);
+    }
+
+    /// Sends the late copies of a grouping from where its records are read.
+    fn route_late(&mut self, grouping: usize) {
+        let late = self.job.groupings.get(grouping).and_then(|grouping| grouping.late.as_ref());
+        let (Some(late), Some(sums)) = (late, self.sums.get(grouping)) else { return };
+        let mut reader = *sums;
+        while let Some(below) =
+            self.stages.get(reader.index()).and_then(|stage| parent(&stage.input))
+        {
+            reader = below;
+        }
+        let Some(stage) = self.stages.get_mut(reader.index()) else { return };
+        match stage.late.iter_mut().find(|known| known.sink == late.sink) {
+            Some(known) => known.include_late |= late.include_late,
+            None => stage.late.push(late.clone()),
+        }
     }
 
     fn route(&self, stage: StageId) -> Vec<Box<str>> {

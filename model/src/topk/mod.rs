@@ -11,12 +11,13 @@ mod announce;
 
 use announce::Announcement;
 
-use crate::account::{DropReason, Dropped, StageAccount};
+use crate::account::{DropReason, StageAccount};
 use crate::aggregate::{AggregateLayout, Overflow};
 use crate::candidates::{Candidates, EntryId, GroupId};
 use crate::cells::hash_words;
 use crate::intake::regroup;
 use crate::key::{KeyLayout, KeyPacker};
+use crate::late::Aside;
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
 use crate::plan::{PaneCopy, PaneInput, Stage, TopK};
 use crate::ranking::{Ranked, keep_best};
@@ -86,7 +87,6 @@ pub(crate) struct TopKTable {
     touched: Vec<GroupId>,
     pub(crate) watermark: Watermark,
     pub(crate) account: StageAccount,
-    pub(crate) traces_drops: bool,
     window: WindowFn,
     /// Whether the stage below fires before windows are complete.
     fires_early: bool,
@@ -112,7 +112,6 @@ impl TopKTable {
                 cut: vec![0; rules.aggregates.accumulators().len()],
                 ..StageAccount::default()
             },
-            traces_drops: false,
             window: stage.window,
             fires_early: !stage.trigger.is_default(),
             parent_key: vec![0; spec.parent.words()],
@@ -126,7 +125,7 @@ impl TopKTable {
         input: &PaneInput,
         (deltas, parent): (&Deltas, (&KeyLayout, &AggregateLayout)),
         symbols: &Symbols,
-        dropped: &mut Vec<Dropped>,
+        aside: &mut Aside,
     ) -> Result<(), Overflow> {
         let (parent_key, parent_values) = parent;
         let mut key = vec![0; self.key.words()];
@@ -135,7 +134,7 @@ impl TopKTable {
                 if input.same_window { window } else { self.window.assign(window.start(), 0) };
             for copy in &input.copies {
                 copy.key.pack(source, &mut key);
-                self.enter(&key, window, (copy, (parent_values, values)), symbols, dropped)?;
+                self.enter(&key, window, (copy, (parent_values, values)), symbols, aside)?;
             }
         }
         Ok(())
@@ -147,13 +146,13 @@ impl TopKTable {
         &mut self,
         deltas: &Deltas,
         symbols: &Symbols,
-        dropped: &mut Vec<Dropped>,
+        aside: &mut Aside,
     ) -> Result<(), Overflow> {
         let aggregates = self.rules.aggregates.clone();
         let from = (0..aggregates.accumulators().len()).collect();
         let copy = PaneCopy { key: KeyPacker::default(), from, is_plain: true };
         for (key, window, values) in deltas.iter(self.key.words(), aggregates.words()) {
-            self.enter(key, window, (&copy, (&aggregates, values)), symbols, dropped)?;
+            self.enter(key, window, (&copy, (&aggregates, values)), symbols, aside)?;
         }
         Ok(())
     }
@@ -165,7 +164,7 @@ impl TopKTable {
         window: Window,
         source: (&PaneCopy, (&AggregateLayout, &[u64])),
         symbols: &Symbols,
-        dropped: &mut Vec<Dropped>,
+        aside: &mut Aside,
     ) -> Result<(), Overflow> {
         if !self.rules.is_observed {
             // Nobody sees the list, and no stage reads it.
@@ -183,10 +182,7 @@ impl TopKTable {
             }
             Lateness::Expired => {
                 self.account.expired += 1;
-                if self.traces_drops {
-                    let (reason, stage) = (DropReason::Expired, self.rules.stage);
-                    dropped.push(Dropped { reason, stage, key: key.into() });
-                }
+                aside.drop(DropReason::Expired, key);
                 return Ok(());
             }
         };

@@ -25,7 +25,7 @@ raw_table! {
         name: String = Required,
         /// File to write; relative to the working directory. What it held is lost.
         path: String = Required,
-        /// Form of a pane: `pane` (a JSON object per line), `flow-summary` or `csv`.
+        /// Form of a pane: `pane` (a JSON object per line), `flow-summary` or `csv`. Or `late`: it takes no panes, but copies that come late.
         format: RawSinkFormat = Default("\"pane\""),
     }
 }
@@ -37,7 +37,7 @@ raw_table! {
         kind: RawSinkKind = Required,
         /// Name, unique.
         name: String = Required,
-        /// Form of a pane: `pane` (a JSON object per line), `flow-summary` or `csv`.
+        /// Form of a pane: `pane` (a JSON object per line), `flow-summary` or `csv`. Or `late`: it takes no panes, but copies that come late.
         format: RawSinkFormat = Default("\"pane\""),
     }
 }
@@ -53,7 +53,7 @@ raw_table! {
 }
 
 raw_names! {
-    /// Form of a pane in output.
+    /// Form of what is written.
     pub(crate) enum RawSinkFormat ("sink format") {
         /// One JSON object per line.
         Pane = "pane",
@@ -61,5 +61,7 @@ raw_names! {
         FlowSummary = "flow-summary",
         /// Comma-separated values.
         Csv = "csv",
+        /// Copies that come late, one JSON object per line.
+        Late = "late",
     }
 }

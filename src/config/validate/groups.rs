@@ -161,6 +161,7 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
         aggregates: aggregates?,
         top_k: top_k?,
         sinks,
+        late: None,
     })
 }
 

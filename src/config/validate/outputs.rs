@@ -69,6 +69,7 @@ const fn format(raw: RawSinkFormat) -> SinkFormat {
         RawSinkFormat::Pane => SinkFormat::Pane,
         RawSinkFormat::FlowSummary => SinkFormat::FlowSummary,
         RawSinkFormat::Csv => SinkFormat::Csv,
+        RawSinkFormat::Late => SinkFormat::Late,
     }
 }
 

@@ -1,0 +1,181 @@
+//! The format `late`: a copy that came late, or too late, as one JSON object, its record in it.
+//! A public schema, as that of panes.
+
+use crate::panes::PaneTarget;
+use crate::panes::output::Output;
+use crate::panes::pane_json::{write_name, write_window};
+use crate::panes::value::{bound, write_int, write_json};
+use crate::sink::{Sink, SinkError};
+use nilometer_model::late::{LateBatch, LateCopy};
+use nilometer_model::plan::{Plan, Stage};
+use nilometer_model::row::{RowLayout, read};
+use nilometer_model::symbol::Symbols;
+use nilometer_model::time::{EventTime, Watermark};
+use nilometer_model::value::write_json_text;
+use std::sync::Arc;
+
+/// Writes copies that came late as lines.
+#[derive(Debug)]
+pub struct LateWriter {
+    plan: Arc<Plan>,
+    symbols: Arc<Symbols>,
+    output: Output,
+    /// Lines not yet handed to the output. Cleared when it reaches `BUFFER_BYTES`.
+    lines: String,
+}
+
+impl LateWriter {
+    const BUFFER_BYTES: usize = 64 << 10;
+
+    /// A sink for the stages of `plan`, which writes to `target`.
+    ///
+    /// # Errors
+    /// The target cannot be created.
+    pub fn open(
+        target: &PaneTarget,
+        plan: Arc<Plan>,
+        symbols: Arc<Symbols>,
+    ) -> Result<Self, SinkError> {
+        let output = match target {
+            PaneTarget::File(path) => Output::file(path)?,
+            PaneTarget::Stdout => Output::stdout(),
+        };
+        Ok(Self { plan, symbols, output, lines: String::new() })
+    }
+
+    fn hand_over(&mut self) -> Result<(), SinkError> {
+        self.output.write(self.lines.as_bytes())?;
+        self.lines.clear();
+        Ok(())
+    }
+}
+
+impl Sink<LateBatch> for LateWriter {
+    fn write(&mut self, batch: &LateBatch) -> Result<(), SinkError> {
+        let plan = self.plan.clone();
+        let Some(stage) = plan.stages.get(batch.stage.index()) else { return Ok(()) };
+        let encoder = Encoder {
+            pipeline: &plan.name,
+            stage,
+            layout: batch.layout(),
+            watermark: batch.watermark,
+        };
+        for copy in batch.iter() {
+            encoder.write(copy, &self.symbols, &mut self.lines);
+            self.lines.push('\n');
+            if self.lines.len() >= Self::BUFFER_BYTES {
+                self.hand_over()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.hand_over()?;
+        self.output.flush()
+    }
+
+    fn close(&mut self) -> Result<(), SinkError> {
+        self.flush()
+    }
+}
+
+/// What the copies of a batch share.
+struct Encoder<'a> {
+    pipeline: &'a str,
+    stage: &'a Stage,
+    layout: &'a RowLayout,
+    watermark: Watermark,
+}
+
+impl Encoder<'_> {
+    /// Appends `copy` without a line end.
+    fn write(&self, copy: LateCopy<'_>, symbols: &Symbols, out: &mut String) {
+        out.push_str("{\"pipeline\":");
+        write_json_text(self.pipeline, out);
+        out.push_str(",\"stage\":");
+        write_json_text(&self.stage.name, out);
+        out.push_str(",\"reason\":\"");
+        out.push_str(copy.reason.name());
+        out.push_str("\",\"key\":{");
+        for (number, field) in self.stage.key.fields().iter().enumerate() {
+            write_name(number, &field.name, out);
+            write_json(self.stage.key.read(copy.key, number), symbols, out);
+        }
+        out.push_str("},\"window\":");
+        write_window(copy.window, out);
+        out.push_str(",\"event_time\":");
+        write_int(copy.time.as_millis(), out);
+        out.push_str(",\"watermark\":");
+        write_instant(self.watermark.0, out);
+        out.push_str(",\"position\":{\"partition\":");
+        write_int(copy.position.partition, out);
+        out.push_str(",\"offset\":");
+        write_int(copy.position.offset, out);
+        out.push_str("},\"record\":{");
+        let fields = self.layout.fields().iter().zip(self.layout.slots());
+        for (number, (field, slot)) in fields.enumerate() {
+            write_name(number, &field.name, out);
+            write_json(read(copy.row, *slot), symbols, out);
+        }
+        out.push_str("}}");
+    }
+}
+
+/// Appends an instant in ms; `null` for one beyond all times.
+fn write_instant(instant: EventTime, out: &mut String) {
+    match bound(instant) {
+        Some(millis) => write_int(millis, out),
+        None => out.push_str("null"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::panes::tests::{grouping, plan_of};
+    use nilometer_model::aggregate::Function;
+    use nilometer_model::late::LateReason;
+    use nilometer_model::pane::StageId;
+    use nilometer_model::row::{Position, RowBatch};
+    use nilometer_model::time::Window;
+    use nilometer_model::value::{Type, Value};
+
+    #[test]
+    fn a_copy_is_one_line_with_its_record() {
+        let fields = [("k", Type::Text), ("v", Type::I64), ("unread", Type::Bool)];
+        let sums = grouping("sums", &["k"], &[("sum", Function::Sum, "v")]);
+        let plan = plan_of(&fields, vec![sums]);
+        let symbols = Arc::new(Symbols::default());
+        let mut records = RowBatch::new(plan.row.clone());
+        let time = EventTime::from_millis(59_999);
+        for (offset, v) in [(4, Value::Int(-7)), (9, Value::Null)] {
+            let mut row = records.push(time, Position { partition: 1, offset });
+            let text = Value::Text("a \"b\"".into()).intern(&symbols).unwrap();
+            row.set(plan.row.slot("k").unwrap(), text);
+            row.set(plan.row.slot("v").unwrap(), v.intern(&symbols).unwrap());
+        }
+        let stage = &plan.stages[0];
+        let mut key = vec![0; stage.key.words()];
+        stage.key.write(&[Value::Text("a \"b\"".into()).intern(&symbols).unwrap()], &mut key);
+        let mark = Watermark(EventTime::from_millis(180_000));
+        let mut batch = LateBatch::new(StageId(0), mark, key.len(), plan.row.clone());
+        let minute =
+            |start| Window::fixed(time, nilometer_model::time::Span::from_millis(start), 0);
+        batch.push(LateReason::Expired, (&key, minute(60_000)), (&records, 0));
+        batch.push(LateReason::Closed, (&key, Window::GLOBAL), (&records, 1));
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("late.ndjson");
+        let target = PaneTarget::File(path.clone());
+        let mut writer = LateWriter::open(&target, plan.clone(), symbols).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let written = std::fs::read_to_string(path).unwrap();
+        let expected = [
+            r#"{"pipeline":"flows \"x\"","stage":"sums","reason":"expired","key":{"k":"a \"b\""},"window":{"start":0,"end":60000},"event_time":59999,"watermark":180000,"position":{"partition":1,"offset":4},"record":{"k":"a \"b\"","v":-7}}"#,
+            r#"{"pipeline":"flows \"x\"","stage":"sums","reason":"closed","key":{"k":"a \"b\""},"window":{"start":null,"end":null},"event_time":59999,"watermark":180000,"position":{"partition":1,"offset":9},"record":{"k":"a \"b\"","v":null}}"#,
+        ];
+        assert_eq!(written.lines().collect::<Vec<_>>(), expected);
+    }
+}
