@@ -7,6 +7,7 @@ use crate::config::Pipeline;
 use crate::summary::Summary;
 use nilometer_actors::node::{Parts, SinkPart};
 use nilometer_connectors::memory::MemorySink;
+use nilometer_connectors::sink::Writer;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
@@ -32,7 +33,7 @@ impl TotalsCheck {
             followed.lock().unwrap_or_else(PoisonError::into_inner).take(panes);
             Ok(())
         };
-        let writer = Box::new(MemorySink::new(follow));
+        let writer = Writer::Panes(Box::new(MemorySink::new(follow)));
         parts.sinks.push(SinkPart { name: NAME.into(), writer });
         let mut plan = Plan::clone(&parts.plan);
         for stage in plan.stages.iter_mut().filter(|stage| stage.is_observed()) {

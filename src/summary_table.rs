@@ -104,8 +104,12 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
     for sink in &outcome.sinks {
         let broken = if sink.has_failed { ", then it broke" } else { "" };
         let (panes, retracts) = (grouped(sink.panes), grouped(sink.retracts));
-        sentences
-            .push(format!("sink `{}`: {panes} panes, {retracts} retractions{broken}", sink.name));
+        // A sink takes the one or the other.
+        let written = match sink.late {
+            0 => format!("{panes} panes, {retracts} retractions"),
+            late => format!("{} late copies", grouped(late)),
+        };
+        sentences.push(format!("sink `{}`: {written}{broken}", sink.name));
     }
     let incomplete: usize = outcome.incomplete_windows().iter().sum();
     if incomplete > 0 {

@@ -185,6 +185,39 @@ fn a_run_gives_every_record_an_outcome_and_says_it_in_the_schema() {
 }
 
 #[test]
+fn what_comes_too_late_is_written_with_its_record() {
+    let late = "late = { sink = \"late\" }\n[[sink]]\nname = \"late\"\nkind = \"file\"\npath = \"late.ndjson\"\nformat = \"late\"\n";
+    let pipeline = SUMS.replace("\"1h\"", "\"0s\"").replace("[[sink]]", &format!("{late}[[sink]]"));
+    let place = Place::new(&pipeline);
+    // Newest first: whatever the watermark has seen, all others are behind it.
+    let backwards: String = records(20_000).lines().rev().map(|line| format!("{line}\n")).collect();
+    place.write("in.ndjson", &backwards);
+    for shards in ["1", "3"] {
+        let shards = format!("pipeline.shards={shards}");
+        let few = ["limits.batch_records=8", "limits.in_flight_records=64"];
+        let (code, panes, stderr) =
+            place.run(&["--set", &shards, "--set", few[0], "--set", few[1]]);
+        assert_eq!(code, 0, "{stderr}");
+        let copies = fs::read_to_string(place.path("late.ndjson")).unwrap();
+        let mut offsets = std::collections::BTreeSet::new();
+        for copy in copies.lines() {
+            let copy: Json = serde_json::from_str(copy).unwrap();
+            assert_eq!((&copy["stage"], &copy["reason"]), (&"sums".into(), &"expired".into()));
+            assert!(number(&copy["watermark"]) >= number(&copy["window"]["end"]));
+            let (offset, time) = (number(&copy["position"]["offset"]), number(&copy["event_time"]));
+            assert_eq!(time, 19_999 - offset, "{copy}");
+            assert_eq!(copy["record"], serde_json::json!({"k": format!("k{}", time % 7), "v": 1}));
+            assert!(offsets.insert(offset), "told twice: {copy}");
+        }
+        let summary = place.summary();
+        assert_eq!(offsets.len() as u64, number(&summary["stages"]["sums"]["expired"]));
+        assert_eq!(total(&panes) + offsets.len() as u64, 20_000);
+        assert!(!offsets.is_empty());
+        assert!(stderr.contains("late copies"), "{stderr}");
+    }
+}
+
+#[test]
 fn a_signal_in_the_middle_drains_and_a_second_one_ends() {
     let place = Place::new(SUMS);
     let count = 200_000;

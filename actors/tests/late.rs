@@ -1,6 +1,12 @@
 //! Copies that come late or too late reach the output that asks for them, each once and with its
 //! record, and wait there like everything else: a slow one stops the sources.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
 mod kit;
 
 use kit::{Got, Record, batch, check, expected, in_system, job, parts, planned, run};

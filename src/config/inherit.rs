@@ -27,7 +27,7 @@ fn inherit_entry(group: &mut Vec<Entry>, default: &Entry) {
         ("emit" | "top_k", Some(own)) => complete(&mut own.node, &default.node, false),
         (
             "window" | "trigger" | "allow_closing" | "emit" | "allowed_lateness" | "mode" | "sinks"
-            | "aggregates",
+            | "late" | "aggregates",
             None,
         ) => {
             group.push(default.clone());

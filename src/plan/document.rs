@@ -3,7 +3,7 @@
 
 use crate::config::{Pipeline, Setting};
 use nilometer_model::pane::{Emission, TimestampCombiner};
-use nilometer_model::plan::{Plan, Rejected, Stage, StageInput, StageKind};
+use nilometer_model::plan::{LateSpec, Plan, Rejected, Stage, StageInput, StageKind};
 use nilometer_model::trigger::Earliest;
 use nilometer_model::window::{Phase, Touching, WindowFn};
 use serde::Serialize;
@@ -60,6 +60,9 @@ pub struct StageDocument {
     pub sinks: Vec<String>,
     /// What whoever reads the plan may not expect.
     pub notes: Vec<String>,
+    /// Where copies of records go that come late.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<LateDocument>,
 }
 
 /// Which panes come, and what time they carry.
@@ -71,6 +74,15 @@ pub struct EmissionDocument {
     pub closing: &'static str,
     /// Event time of panes.
     pub timestamp: TimestampCombiner,
+}
+
+/// An output of a stage for copies of records that come late.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LateDocument {
+    /// Name of the sink.
+    pub sink: String,
+    /// Whether it takes those that still count.
+    pub include_late: bool,
 }
 
 /// Windows of a stage.
@@ -178,6 +190,7 @@ impl StageDocument {
             exchanged: stage.exchange.is_some(),
             sinks: owned(&stage.sinks),
             notes: notes(stage),
+            late: stage.late.iter().map(LateDocument::new).collect(),
         }
     }
 }
@@ -230,6 +243,12 @@ fn notes(stage: &Stage) -> Vec<String> {
         notes.push(closing.to_string());
     }
     notes
+}
+
+impl LateDocument {
+    fn new(late: &LateSpec) -> Self {
+        Self { sink: late.sink.to_string(), include_late: late.include_late }
+    }
 }
 
 impl WindowDocument {

@@ -18,6 +18,7 @@ key = ["k"]
 window = { fixed = "1h" }
 allowed_lateness = "2h"
 aggregates = { sum = "sum(v)", mean = "mean(v)" }
+late = { sink = "late" }
 [[group]]
 name = "best"
 key = ["k", "v"]
@@ -31,6 +32,15 @@ window = "global"
 mode = "retracting"
 aggregates = { sum = "sum(v)" }
 sinks = []
+late = { sink = "late", include_late = true }
+[[sink]]
+name = "stdout"
+kind = "stdout"
+[[sink]]
+name = "late"
+kind = "file"
+path = "late.ndjson"
+format = "late"
 "#;
 
 fn document() -> PlanDocument {
@@ -173,6 +183,7 @@ fn the_json_has_the_published_schema() {
             "sinks": ["stdout"],
             "emission": {"on_time": "when_new", "closing": "when_new", "timestamp": "end_of_window"},
             "notes": [],
+            "late": [{"sink": "late", "include_late": false}],
         })
     );
     let settings = json["settings"].as_array().unwrap();

@@ -121,6 +121,10 @@ fn details(stage: &StageDocument) -> Vec<String> {
         lines.push(format!("panes  {mode}, {trigger}, {late}{always}{time}; to {sinks}"));
     }
     lines.extend(stage.notes.iter().map(|note| format!("note   {note}")));
+    for late in &stage.late {
+        let which = if late.include_late { "late and dropped" } else { "dropped" };
+        lines.push(format!("late   {which} copies to {}", late.sink));
+    }
     lines
 }
 

@@ -196,6 +196,7 @@ fn grouping(name: &str, choices: Choices, is_split: bool, style: Style) -> Group
         aggregates,
         top_k,
         sinks: if choices.is_observed { vec!["out".into()] } else { Vec::new() },
+        late: None,
     }
 }
 

@@ -30,6 +30,8 @@ raw_table! {
         top_k: RawTopKDefaults = Optional,
         /// Names of the sinks.
         sinks: List<String> = Optional,
+        /// Where copies go that come late.
+        late: RawLate = Optional,
     }
 }
 
@@ -56,8 +58,20 @@ raw_table! {
         aggregates: Names<RawAggregate> = RequiredOrInherited,
         /// Emit only the largest entries of each parent key.
         top_k: RawTopK = Optional,
-        /// Names of the sinks; by default every sink. Empty: only other groups read it.
+        /// Names of the sinks; by default every sink that takes panes. Empty: only other groups read it.
         sinks: List<String> = Optional,
+        /// Where copies of records go that come too late to count, or late.
+        late: RawLate = Optional,
+    }
+}
+
+raw_table! {
+    /// An output for copies of records that come late.
+    pub(crate) struct RawLate {
+        /// Name of a sink with `format = "late"`: it takes copies that were dropped because their window had expired or was closed.
+        sink: String = Required,
+        /// Whether it takes copies that came late and still counted, too.
+        include_late: bool = Default("false"),
     }
 }
 

@@ -141,6 +141,7 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
         }
     };
     let sinks = scope.sinks.of_group(&raw.sinks, problems);
+    let late = scope.sinks.late_of_group(&raw.late, problems);
     let mode = match raw.mode.value()? {
         RawMode::Discarding => AccumulationMode::Discarding,
         RawMode::Accumulating => AccumulationMode::Accumulating,
@@ -161,7 +162,7 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
         aggregates: aggregates?,
         top_k: top_k?,
         sinks,
-        late: None,
+        late: late?,
     })
 }
 

@@ -5,9 +5,11 @@ use crate::config::node::Origin;
 use crate::config::pipeline::{SinkConfig, SinkFormat, SinkKind};
 use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
+use crate::config::raw::group::RawLate;
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::sink::{RawSink, RawSinkFormat};
 use crate::config::settings::{Setting, insert};
+use nilometer_model::plan::LateSpec;
 use serde_json::Value as Json;
 use std::path::PathBuf;
 
@@ -46,6 +48,16 @@ fn name(sink: &RawSink) -> Option<&Spanned<String>> {
     }
 }
 
+/// Whether a sink takes late copies, and no panes.
+fn is_late(sink: &RawSink) -> bool {
+    let format = match sink {
+        RawSink::File(file) => &file.format,
+        RawSink::Stdout(stdout) => &stdout.format,
+        RawSink::Table(_) => return false,
+    };
+    format.value() == Some(&RawSinkFormat::Late)
+}
+
 /// Two sinks that write to one place would tear each other's lines apart.
 fn check_targets(raw: &[RawSink], problems: &mut Problems) {
     let paths = raw.iter().filter_map(|sink| match sink {
@@ -75,7 +87,7 @@ const fn format(raw: RawSinkFormat) -> SinkFormat {
 
 /// Lists the sinks of groups that are given none among the settings.
 pub(crate) fn default_sinks(raw: &RawConfig, settings: &mut Vec<Setting>) {
-    let all: Json = SinkNames::new(raw).names.into();
+    let all: Json = SinkNames::new(raw).panes.into();
     let groups = raw.group.value().map_or(&[][..], |groups| &groups.tables);
     for name in groups.iter().filter(|group| group.sinks.is_absent()) {
         if let Some(name) = name.name.value() {
@@ -88,7 +100,10 @@ pub(crate) fn default_sinks(raw: &RawConfig, settings: &mut Vec<Setting>) {
 /// Names of sinks that groups may name.
 #[derive(Debug, Clone)]
 pub(crate) struct SinkNames {
-    names: Vec<String>,
+    /// Sinks that take panes.
+    panes: Vec<String>,
+    /// Sinks that take late copies.
+    late: Vec<String>,
     /// Whether there can be no others: a sink that cannot be read may have any name.
     is_whole: bool,
 }
@@ -97,32 +112,68 @@ impl SinkNames {
     /// The names of all sinks that have one.
     pub(crate) fn new(raw: &RawConfig) -> Self {
         let Some(sinks) = raw.sink.value() else {
-            return Self { names: Vec::new(), is_whole: false };
+            return Self { panes: Vec::new(), late: Vec::new(), is_whole: false };
         };
-        let names: Vec<_> =
-            sinks.tables.iter().filter_map(name).map(|name| name.value.clone()).collect();
-        let is_whole = sinks.is_whole && names.len() == sinks.tables.len();
-        Self { names, is_whole }
+        let (mut panes, mut late) = (Vec::new(), Vec::new());
+        for sink in &sinks.tables {
+            let names = if is_late(sink) { &mut late } else { &mut panes };
+            names.extend(name(sink).map(|name| name.value.clone()));
+        }
+        let is_whole = sinks.is_whole && panes.len() + late.len() == sinks.tables.len();
+        Self { panes, late, is_whole }
     }
 
-    /// The sinks that a group is given; all where it is given none. Reports those that are not
-    /// there.
+    /// The sinks that a group is given; all that take panes where it is given none. Reports those
+    /// that are not there, or take none.
     pub(crate) fn of_group(
         &self,
         given: &Given<Vec<Spanned<String>>>,
         problems: &mut Problems,
     ) -> Vec<Box<str>> {
         let Given::Value(list) = given else {
-            return self.names.iter().map(|name| name.as_str().into()).collect();
+            return self.panes.iter().map(|name| name.as_str().into()).collect();
         };
         let listed = || list.value.iter().map(|name| (name.value.as_str(), name.place));
         check_unique("sink", listed(), problems);
         for (name, place) in listed().filter(|_| self.is_whole) {
-            if !self.names.iter().any(|known| known == name) {
-                let known = self.names.iter().map(String::as_str);
+            if self.late.iter().any(|known| known == name) {
+                problems.add_with_help(
+                    place,
+                    format!("sink `{name}` takes late copies, no panes"),
+                    format!("write late = {{ sink = \"{name}\" }}, or give it another `format`"),
+                );
+            } else if !self.panes.iter().any(|known| known == name) {
+                let known = self.panes.iter().map(String::as_str);
                 problems.add_unknown(place, ("sink", name), known);
             }
         }
         listed().map(|(name, _)| name.into()).collect()
+    }
+
+    /// Where the late copies of a group go; `None` if that is wrong. Reports a sink that is not
+    /// there, or does not take them.
+    pub(crate) fn late_of_group(
+        &self,
+        given: &Given<RawLate>,
+        problems: &mut Problems,
+    ) -> Option<Option<LateSpec>> {
+        let late = match given {
+            Given::Absent => return Some(None),
+            Given::Wrong => return None,
+            Given::Value(late) => &late.value,
+        };
+        let sink = late.sink.get()?;
+        if self.panes.iter().any(|known| *known == sink.value) {
+            problems.add_with_help(
+                sink.place,
+                format!("sink `{}` takes panes, no late copies", sink.value),
+                "name a sink with format = \"late\"",
+            );
+        } else if self.is_whole && !self.late.iter().any(|known| *known == sink.value) {
+            let known = self.late.iter().map(String::as_str);
+            problems.add_unknown(sink.place, ("sink", &sink.value), known);
+        }
+        let include_late = *late.include_late.value()?;
+        Some(Some(LateSpec { sink: sink.value.as_str().into(), include_late }))
     }
 }
