@@ -409,6 +409,7 @@ mod tests {
     fn copies_of_closed_windows_are_listed_as_such() {
         let mut sums = grouping("s", &["a"], AccumulationMode::Discarding);
         sums.trigger = Trigger::AfterCount(1);
+        sums.allow_closing = true;
         sums.late = Some(LateSpec { sink: "late".into(), include_late: false });
         let mut scene = Scene::new(vec![sums]);
         assert_eq!(listed(&mut scene, &[(1, [7, 0, 0], 1)]), Vec::<String>::new());

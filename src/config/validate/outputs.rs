@@ -163,13 +163,13 @@ impl SinkNames {
             Given::Value(late) => &late.value,
         };
         let sink = late.sink.get()?;
-        if self.panes.iter().any(|known| *known == sink.value) {
+        if self.panes.contains(&sink.value) {
             problems.add_with_help(
                 sink.place,
                 format!("sink `{}` takes panes, no late copies", sink.value),
                 "name a sink with format = \"late\"",
             );
-        } else if self.is_whole && !self.late.iter().any(|known| *known == sink.value) {
+        } else if self.is_whole && !self.late.contains(&sink.value) {
             let known = self.late.iter().map(String::as_str);
             problems.add_unknown(sink.place, ("sink", &sink.value), known);
         }
