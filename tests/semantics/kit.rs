@@ -65,6 +65,7 @@ pub(crate) fn sums(window: WindowFn, trigger: Trigger, mode: AccumulationMode) -
         gap_field: None,
         top_k: None,
         sinks: vec!["out".into()],
+        late: None,
     }
 }
 
