@@ -6,16 +6,16 @@
 #![expect(clippy::indexing_slicing, reason = "batches and their rows have the sizes of the plan")]
 
 use crate::account::{DropReason, StageAccount};
-use crate::aggregate::{AggregateLayout, Function, Overflow};
+use crate::aggregate::{AggregateLayout, Function, Overflow, Step};
 use crate::flow::{Extent, phase_shift, share};
 use crate::key::{KeyLayout, encode, stable_hash};
 use crate::late::{Aside, LateReason};
 use crate::pane::Deltas;
 use crate::plan::{PaneCopy, PaneInput, RecordCopy, RecordInput, Stage};
-use crate::row::{RowBatch, Slot, read};
+use crate::row::{RowBatch, Slot, is_null, read, wide};
 use crate::symbol::Symbols;
 use crate::time::{EventTime, Span, Watermark, Window};
-use crate::value::Datum;
+use crate::value::{Datum, Type};
 use crate::window::{Phase, WindowFn};
 
 /// Most windows that one record may be split over; what lies before them is cut, and counted. A
@@ -84,6 +84,9 @@ pub(crate) struct Shape {
     scratch: Vec<u64>,
     /// Room for the windows of a record.
     windows: Vec<Window>,
+    /// The window that held all of the record before, and the shift that it was found with: mostly
+    /// the next record's, too.
+    recent: (Window, i64),
 }
 
 impl Shape {
@@ -93,7 +96,27 @@ impl Shape {
             scratch: vec![0; stage.key.words()],
             key: stage.key.clone(),
             windows: Vec::new(),
+            // Holds nothing.
+            recent: (Window::new(EventTime::MIN, EventTime::MIN), 0),
         }
+    }
+
+    /// Fills `self.windows` with the windows of a record, latest first; returns where counting
+    /// begins.
+    fn assign(&mut self, input: &RecordInput, record: &Covering<'_>, shift: i64) -> EventTime {
+        let (recent, recent_shift) = self.recent;
+        let first = record.extent.first();
+        let holds = |time| recent.start() <= time && time < recent.end();
+        self.windows.clear();
+        if shift == recent_shift && first == record.from && holds(first) && holds(record.last()) {
+            self.windows.push(recent);
+            return first;
+        }
+        let from = assign(self.window, (input, record), shift, &mut self.windows);
+        if let (WindowFn::Fixed { .. }, [only]) = (self.window, self.windows.as_slice()) {
+            self.recent = (*only, shift);
+        }
+        from
     }
 }
 
@@ -109,6 +132,19 @@ struct Covering<'a> {
     /// Where counting begins: later than the extent's first instant where the old part is cut.
     from: EventTime,
     is_spread: bool,
+}
+
+impl Covering<'_> {
+    fn last(&self) -> EventTime {
+        self.extent.last()
+    }
+
+    /// Whether the record, of which nothing is cut, lies in `window` with all of its extent.
+    fn is_whole_in(&self, window: Window) -> bool {
+        self.from == self.extent.first()
+            && window.start() <= self.from
+            && window.contains(self.extent.last())
+    }
 }
 
 /// Takes a batch of records.
@@ -186,20 +222,20 @@ fn take_copy<T: Takes>(
         | WindowFn::Calendar(_)
         | WindowFn::Custom(_) => 0,
     };
-    let mut windows = std::mem::take(&mut shape.windows);
-    windows.clear();
     let from = match shape.window {
         WindowFn::Custom(custom) => {
             let values = input.window.iter().map(|slot| read(record.row, *slot).value(symbols));
-            custom.0.assign(record.time, &values.collect::<Vec<_>>(), &mut windows);
+            shape.windows.clear();
+            custom.0.assign(record.time, &values.collect::<Vec<_>>(), &mut shape.windows);
             record.from
         }
         WindowFn::Global
         | WindowFn::Fixed { .. }
         | WindowFn::Sliding { .. }
         | WindowFn::Session { .. }
-        | WindowFn::Calendar(_) => assign(shape.window, (input, record), shift, &mut windows),
+        | WindowFn::Calendar(_) => shape.assign(input, record, shift),
     };
+    let windows = std::mem::take(&mut shape.windows);
     if record.extent.first() < from {
         count_cut(table, (input, copy), record, from);
     }
@@ -222,8 +258,9 @@ fn take_copy<T: Takes>(
             let judged = (LateReason::Late, table.watermark());
             aside.list(judged, (key, *window), record.source);
         }
-        let is_home = window.contains(record.extent.last());
-        let part = Part { window: *window, from, is_home };
+        let is_home = window.contains(record.last());
+        let is_whole = record.is_whole_in(*window);
+        let part = Part { window: *window, from, is_home, is_whole };
         add(table.delta(&entered), (input, copy), (record, &part), symbols)?;
     }
     shape.windows = windows;
@@ -289,11 +326,16 @@ struct Part {
     from: EventTime,
     /// Whether the record's last instant lies in the window.
     is_home: bool,
+    /// Whether all of the record does.
+    is_whole: bool,
 }
 
 impl Part {
     /// This part of `amount`, by the extent of the record.
     fn of(&self, extent: Extent, amount: i128) -> i128 {
+        if self.is_whole {
+            return amount;
+        }
         let counted = Window::new(self.window.start().max(self.from), self.window.end());
         signed_share(extent, amount, counted)
     }
@@ -311,37 +353,60 @@ fn add(
     (record, part): (&Covering<'_>, &Part),
     symbols: &Symbols,
 ) -> Result<(), Overflow> {
+    // What is not split is counted once, where the record ends.
+    let is_counted = !record.is_spread || part.is_home;
     for (index, accumulator) in aggregates.accumulators().iter().enumerate() {
-        // A count counts records, or values where a field is named.
-        let datum = copy.inputs[index].map_or(Datum::Bool(true), |slot| read(record.row, slot));
-        let datum = if !record.is_spread {
-            datum
-        } else if input.is_spread[index] {
-            match datum {
-                Datum::Int(amount) => Datum::Int(part.of(record.extent, amount)),
-                Datum::Null
-                | Datum::Bool(_)
-                | Datum::Float(_)
-                | Datum::Text(_)
-                | Datum::Object(_)
-                | Datum::Ip(_) => datum,
+        let Some(slot) = copy.inputs[index] else {
+            if is_counted {
+                AggregateLayout::count_one(words, accumulator);
             }
-        } else {
-            match accumulator.function {
-                // What is not split is counted once, where the record ends.
-                Function::Count | Function::Sum | Function::Mean if !part.is_home => continue,
-                Function::Count
-                | Function::Sum
-                | Function::Mean
-                | Function::Min
-                | Function::Max
-                | Function::First
-                | Function::Last => datum,
-            }
+            continue;
         };
-        aggregates.add(words, index, (datum, record.time), symbols)?;
+        if is_null(record.row, slot.index) {
+            continue;
+        }
+        let is_split = record.is_spread && input.is_spread[index];
+        match (accumulator.step(), whole(record.row, slot)) {
+            (Step::Whole, Some(amount)) if is_split => {
+                let amount = part.of(record.extent, amount);
+                AggregateLayout::add_whole(words, accumulator, amount)?;
+            }
+            (Step::Whole, Some(amount)) if is_counted => {
+                AggregateLayout::add_whole(words, accumulator, amount)?;
+            }
+            (Step::Count, _) if is_split || is_counted => {
+                AggregateLayout::count_one(words, accumulator);
+            }
+            (Step::Whole | Step::Count, _) => {}
+            (Step::Largest | Step::Smallest, _) => {
+                let word = record.row[usize::from(slot.word)];
+                AggregateLayout::keep_narrow(words, accumulator, word);
+            }
+            (Step::Other, amount) => {
+                let is_sum = matches!(accumulator.function, Function::Sum | Function::Mean);
+                if is_sum && !is_split && !is_counted {
+                    continue;
+                }
+                let datum = match amount {
+                    Some(amount) if is_split => Datum::Int(part.of(record.extent, amount)),
+                    Some(_) | None => read(record.row, slot),
+                };
+                aggregates.add(words, index, (datum, record.time), symbols)?;
+            }
+        }
     }
     Ok(())
+}
+
+/// The whole number in a slot that holds one.
+fn whole(row: &[u64], slot: Slot) -> Option<i128> {
+    let word = usize::from(slot.word);
+    match slot.ty {
+        Type::U8 | Type::U16 | Type::U32 | Type::U64 => Some(i128::from(row[word])),
+        Type::I64 => Some(i128::from(row[word] as i64)),
+        Type::Big => Some(wide(row[word], row[word + 1]) as i128),
+        Type::Bool | Type::F64 | Type::Text | Type::Ip | Type::Object => None,
+    }
 }
 
 /// Counts what of a record lies before `from`.
@@ -398,9 +463,12 @@ pub(crate) fn regroup(
     (parent, values): (&AggregateLayout, &[u64]),
     symbols: &Symbols,
 ) -> Result<(), Overflow> {
-    if copy.is_plain && is_empty {
-        words.copy_from_slice(values);
-        return Ok(());
+    if copy.is_plain {
+        if is_empty {
+            words.copy_from_slice(values);
+            return Ok(());
+        }
+        return aggregates.merge_all(words, values, symbols);
     }
     for (to, from) in copy.from.iter().enumerate() {
         aggregates.merge((words, to), parent, (values, *from), symbols)?;

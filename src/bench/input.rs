@@ -49,8 +49,9 @@ impl InputSettings {
             records: Some(self.records),
             rate: (self.records / seconds).max(1),
             start: Start::At(Self::START),
-            exporters: 4,
-            interfaces: 4,
+            // Enough of both that shards get about the same.
+            exporters: 8,
+            interfaces: 8,
             hosts: (self.keys / 4).clamp(64, 4_000_000) as u32,
             applications: 60,
             dscps: 4,

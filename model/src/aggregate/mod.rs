@@ -13,7 +13,7 @@ use crate::time::EventTime;
 use crate::value::{Datum, Type};
 use words::{
     add_float, add_int, count, float_sum, keep_extreme, keep_timed, load_option, option_words,
-    overflow,
+    overflow, smaller, whole,
 };
 
 /// What an aggregate computes.
@@ -91,9 +91,48 @@ pub struct Accumulator {
     /// Type of the values it takes; [`Type::U64`] for a count.
     pub ty: Type,
     word: usize,
+    step: Step,
+}
+
+/// How a value goes into its words: the frequent ways without a look at function and type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// One word counts, signed.
+    Count,
+    /// Two words hold a whole sum.
+    Whole,
+    /// One word holds the largest value and one, or zero for none.
+    Largest,
+    /// One word holds the smallest value and one, or zero for none.
+    Smallest,
+    /// Any other way.
+    Other,
+}
+
+impl Step {
+    const fn of(function: Function, ty: Type) -> Self {
+        let is_narrow = matches!(ty, Type::Bool | Type::U8 | Type::U16 | Type::U32);
+        match function {
+            Function::Count => Self::Count,
+            Function::Sum if ty.is_integer() => Self::Whole,
+            Function::Max if is_narrow => Self::Largest,
+            Function::Min if is_narrow => Self::Smallest,
+            Function::Sum
+            | Function::Min
+            | Function::Max
+            | Function::Mean
+            | Function::First
+            | Function::Last => Self::Other,
+        }
+    }
 }
 
 impl Accumulator {
+    /// How its values go into its words.
+    pub(crate) const fn step(&self) -> Step {
+        self.step
+    }
+
     /// Whether its result is exact; float sums are not.
     pub fn is_exact(&self) -> bool {
         match self.function {
@@ -150,7 +189,8 @@ impl AggregateLayout {
     pub fn new(aggregates: impl IntoIterator<Item = (Box<str>, Function, Type)>) -> Self {
         let mut layout = Self::default();
         for (name, function, ty) in aggregates {
-            let accumulator = Accumulator { name, function, ty, word: layout.words };
+            let step = Step::of(function, ty);
+            let accumulator = Accumulator { name, function, ty, word: layout.words, step };
             layout.words += accumulator.words();
             layout.accumulators.push(accumulator);
         }
@@ -283,10 +323,45 @@ impl AggregateLayout {
         source: &[u64],
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
-        for index in 0..self.accumulators.len() {
-            self.merge((words, index), self, (source, index), symbols)?;
+        for (index, accumulator) in self.accumulators.iter().enumerate() {
+            let at = accumulator.word;
+            match accumulator.step {
+                Step::Count => count(&mut words[at], source[at] as i64),
+                Step::Whole => {
+                    add_int(&mut words[at..at + 2], whole(&source[at..at + 2]), accumulator)?;
+                }
+                Step::Largest => words[at] = words[at].max(source[at]),
+                Step::Smallest => words[at] = smaller(words[at], source[at]),
+                Step::Other => self.merge((words, index), self, (source, index), symbols)?,
+            }
         }
         Ok(())
+    }
+
+    /// Adds `number` to the whole sum of `accumulator`, one of this layout.
+    ///
+    /// # Errors
+    /// [`Overflow`]; the words are then as before.
+    pub(crate) fn add_whole(
+        words: &mut [u64],
+        accumulator: &Accumulator,
+        number: i128,
+    ) -> Result<(), Overflow> {
+        add_int(&mut words[accumulator.word..accumulator.word + 2], number, accumulator)
+    }
+
+    /// Counts one in `accumulator`, a count of this layout.
+    pub(crate) fn count_one(words: &mut [u64], accumulator: &Accumulator) {
+        count(&mut words[accumulator.word], 1);
+    }
+
+    /// Takes the narrow value of a row's word into `accumulator`, an extreme of this layout.
+    pub(crate) fn keep_narrow(words: &mut [u64], accumulator: &Accumulator, value: u64) {
+        let (kept, value) = (&mut words[accumulator.word], value.saturating_add(1));
+        *kept = match accumulator.step {
+            Step::Smallest => smaller(*kept, value),
+            Step::Largest | Step::Count | Step::Whole | Step::Other => value.max(*kept),
+        };
     }
 
     /// Takes `part` out of `words`, where the functions allow it ([`Function::is_subtractable`]);

@@ -24,6 +24,18 @@ pub(super) fn add_int(
     Ok(())
 }
 
+/// The number of two words.
+pub(super) fn whole(words: &[u64]) -> i128 {
+    wide(words[0], words[1]) as i128
+}
+
+/// The smaller of two values, each one more than it is; zero is none.
+pub(super) const fn smaller(a: u64, b: u64) -> u64 {
+    // None becomes the largest of all.
+    let (a, b) = (a.wrapping_sub(1), b.wrapping_sub(1));
+    (if a < b { a } else { b }).wrapping_add(1)
+}
+
 /// Counts on by `more`. A count is signed: what is to be taken out of a larger one is below zero.
 pub(super) fn count(word: &mut u64, more: i64) {
     *word = (*word as i64).saturating_add(more) as u64;
