@@ -1,6 +1,7 @@
 //! Which candidates are the K largest: a pure decision over ranks and keys.
 //!
-//! Order: descending rank, then ascending key. Cost: O(candidates) on average, plus sorting the K.
+//! Order: descending rank, then ascending key. Cost: O(candidates) on average, plus sorting the K;
+//! room for a few K only.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -13,27 +14,57 @@ pub(crate) struct Ranked {
     pub(crate) entry: u32,
 }
 
-/// Keeps the `k` best of `candidates`, best first; `by_key` orders entries of equal rank.
-pub(crate) fn keep_best(
-    candidates: &mut Vec<Ranked>,
+/// The `k` best of `candidates`, best first; `by_key` orders entries of equal rank.
+pub(crate) fn best(
+    candidates: impl Iterator<Item = Ranked>,
     k: usize,
     by_key: impl Fn(u32, u32) -> Ordering,
-) {
-    let order = |a: &Ranked, b: &Ranked| {
-        Reverse(a.rank).cmp(&Reverse(b.rank)).then_with(|| by_key(a.entry, b.entry))
-    };
-    if k < candidates.len() {
-        if k > 0 {
-            candidates.select_nth_unstable_by(k - 1, order);
+) -> Vec<Ranked> {
+    let room = k.saturating_mul(4).max(64);
+    let mut kept: Vec<Ranked> = Vec::new();
+    // No candidate below it can be among the best.
+    let mut least = i128::MIN;
+    for candidate in candidates {
+        if candidate.rank < least {
+            continue;
         }
-        candidates.truncate(k);
+        kept.push(candidate);
+        if kept.len() >= room {
+            keep_best(&mut kept, k, &by_key);
+            least = kept.iter().map(|kept| kept.rank).min().unwrap_or(i128::MIN);
+        }
     }
-    candidates.sort_unstable_by(order);
+    keep_best(&mut kept, k, &by_key);
+    kept.sort_unstable_by(|a, b| order(a, b, &by_key));
+    kept
+}
+
+fn order(a: &Ranked, b: &Ranked, by_key: impl Fn(u32, u32) -> Ordering) -> Ordering {
+    Reverse(a.rank).cmp(&Reverse(b.rank)).then_with(|| by_key(a.entry, b.entry))
+}
+
+/// Keeps the `k` best, in any order.
+fn keep_best(kept: &mut Vec<Ranked>, k: usize, by_key: impl Fn(u32, u32) -> Ordering) {
+    if k < kept.len() {
+        if k > 0 {
+            kept.select_nth_unstable_by(k - 1, |a, b| order(a, b, &by_key));
+        }
+        kept.truncate(k);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    fn ranked(ranks: &[i128]) -> impl DoubleEndedIterator<Item = Ranked> {
+        ranks.iter().enumerate().map(|(entry, rank)| Ranked { rank: *rank, entry: entry as u32 })
+    }
+
+    fn entries(best: &[Ranked]) -> Vec<u32> {
+        best.iter().map(|candidate| candidate.entry).collect()
+    }
 
     #[test]
     fn ties_go_to_the_smaller_key() {
@@ -44,12 +75,20 @@ mod tests {
             (&[], 3, &[]),
             (&[4], 0, &[]),
         ] {
-            let ranked =
-                |(entry, rank): (usize, &i128)| Ranked { rank: *rank, entry: entry as u32 };
-            let mut candidates: Vec<_> = ranks.iter().enumerate().map(ranked).rev().collect();
-            keep_best(&mut candidates, k, |a, b| a.cmp(&b));
-            let got: Vec<_> = candidates.iter().map(|candidate| candidate.entry).collect();
-            assert_eq!(got, expected, "{ranks:?}");
+            let got = best(ranked(ranks).rev(), k, |a, b| a.cmp(&b));
+            assert_eq!(entries(&got), expected, "{ranks:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_best_are_the_first_in_order(
+            ranks in prop::collection::vec(-20_i128..20, 0..300), k in 0_usize..80,
+        ) {
+            let mut all: Vec<_> = ranked(&ranks).collect();
+            all.sort_by_key(|candidate| (Reverse(candidate.rank), candidate.entry));
+            all.truncate(k);
+            prop_assert_eq!(best(ranked(&ranks), k, |a, b| a.cmp(&b)), all);
         }
     }
 }

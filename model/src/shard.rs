@@ -450,7 +450,7 @@ impl Shard {
         let size = |machine: &Machine| match machine {
             Machine::Keys(table, _) => (table.cells.keys(), table.cells.bytes()),
             Machine::Machines(table, _) => table.size(),
-            Machine::TopK(table) => (table.candidates.len(), table.candidates.bytes()),
+            Machine::TopK(table) => table.size(),
         };
         self.machines.iter().map(size).collect()
     }

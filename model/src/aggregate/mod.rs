@@ -414,6 +414,17 @@ impl AggregateLayout {
         }
     }
 
+    /// The result of accumulator `index` if it is a whole sum or a count, else 0.
+    pub(crate) fn number(&self, words: &[u64], index: usize) -> i128 {
+        let Some(accumulator) = self.accumulators.get(index) else { return 0 };
+        let at = accumulator.word;
+        match accumulator.step {
+            Step::Whole => whole(&words[at..at + 2]),
+            Step::Count => i128::from(words[at] as i64),
+            Step::Largest | Step::Smallest | Step::Other => 0,
+        }
+    }
+
     /// Whether every result of `a` equals that of `b`.
     pub fn same_results(&self, a: &[u64], b: &[u64]) -> bool {
         a == b

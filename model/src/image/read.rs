@@ -5,6 +5,7 @@ use super::{
     ImageError, MachineImage, SentImage, StageImage, Stored, Words, accumulators, other_plan,
 };
 use crate::aggregate::AggregateLayout;
+use crate::candidates::Candidates;
 use crate::cells::Meta;
 use crate::key::KeyLayout;
 use crate::machine_table::MachineTable;
@@ -131,19 +132,17 @@ impl Reader<'_> {
         for group_image in &image.groups {
             let parent = self.key(&table.spec.parent, &group_image.parent)?;
             let number = table.group(&parent, group_image.window);
-            let mut chain = None;
-            let mut entries = Vec::new();
-            for (key, total) in group_image.candidates.iter().rev() {
+            let mut candidates = Candidates::default();
+            for (key, total) in &group_image.candidates {
                 let key = self.key(&table.key, key)?;
                 let total = self.words(&table.rules.aggregates, total)?;
-                let entry = table.candidates.insert(&key, number, chain);
-                table.candidates.total_mut(entry).copy_from_slice(&total);
-                chain = Some(entry);
-                entries.push(entry);
+                let entry = candidates.insert(&table.layout, &key);
+                candidates.total_mut(&table.layout, entry).copy_from_slice(&total);
             }
-            entries.reverse();
+            let count = candidates.len(&table.layout);
             let entry = |place: u32| {
-                entries.get(place as usize).copied().ok_or_else(|| other_plan("a top-K list"))
+                let is_known = (place as usize) < count;
+                is_known.then_some(place).ok_or_else(|| other_plan("a top-K list"))
             };
             let sent = |sent: &SentImage| -> Result<Sent, ImageError> {
                 let values = self.words(&table.rules.aggregates, &sent.values)?;
@@ -163,11 +162,10 @@ impl Reader<'_> {
                 }
             }
             for (index, entry) in news.iter().enumerate() {
-                table.candidates.set_news(*entry, Some(index));
+                candidates.set_news(&table.layout, *entry, Some(index));
             }
             if let Some(group) = table.groups.get_mut(number as usize) {
-                group.entries = chain;
-                group.count = entries.len();
+                group.candidates = candidates;
                 group.total = total;
                 group.listed = listed;
                 group.news = news;

@@ -90,24 +90,19 @@ impl Writer<'_> {
         };
         let groups = table.groups.iter().filter_map(|group| {
             let window = group.window?;
-            let chain = std::iter::successors(group.entries, |entry| table.candidates.next(*entry));
-            let entries: Vec<_> = chain.collect();
-            let place =
-                |entry| entries.iter().position(|known| *known == entry).unwrap_or(0) as u32;
+            let (layout, known) = (&table.layout, &group.candidates);
             let width = group.news_values.len() / group.news.len().max(1);
             let news = group.news.iter().enumerate().map(|(index, entry)| {
                 let values = &group.news_values[index * width..(index + 1) * width];
                 let values = (width > 0).then(|| self.words(aggregates, values));
-                (place(*entry), values)
+                (*entry, values)
             });
-            let candidates = entries.iter().map(|entry| {
-                let key = self.key(&table.key, table.candidates.key(*entry));
-                (key, self.words(aggregates, table.candidates.total(*entry)))
+            let candidates = known.entries(layout).map(|entry| {
+                let key = self.key(&table.key, known.key(layout, entry));
+                (key, self.words(aggregates, known.total(layout, entry)))
             });
-            let listed = group
-                .listed
-                .iter()
-                .map(|listed| (place(listed.entry), listed.rank, sent(&listed.sent)));
+            let listed =
+                group.listed.iter().map(|listed| (listed.entry, listed.rank, sent(&listed.sent)));
             Some(GroupImage {
                 parent: self.key(&table.spec.parent, &group.parent),
                 window,

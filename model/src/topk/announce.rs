@@ -27,8 +27,8 @@ impl Announcement<'_> {
             staying.push(at.map(|at| leaving.swap_remove(at).sent));
         }
         for gone in &leaving {
-            let key: Box<[u64]> = self.table.candidates.key(gone.entry).into();
-            self.retract(&key, &gone.sent, false);
+            let key = group.candidates.key(&self.table.layout, gone.entry);
+            self.retract(key, &gone.sent, false);
         }
         for (ranked, sent) in best.iter().zip(staying) {
             let sent = self.announce(group, ranked.entry, sent)?;
@@ -49,30 +49,30 @@ impl Announcement<'_> {
         sent: Option<Sent>,
     ) -> Result<Sent, Overflow> {
         let words = self.table.rules.aggregates.words();
-        let news = self.table.candidates.news(entry);
+        let news = group.candidates.news(&self.table.layout, entry);
         let (Some(sent), Some(news)) = (&sent, news) else {
             if let Some(quiet) = sent {
                 return Ok(quiet);
             }
-            let total: Box<[u64]> = self.table.candidates.total(entry).into();
-            let key: Box<[u64]> = self.table.candidates.key(entry).into();
-            self.insert(&key, &total, false);
+            let total: Box<[u64]> = group.candidates.total(&self.table.layout, entry).into();
+            let key = group.candidates.key(&self.table.layout, entry);
+            self.insert(key, &total, false);
             return Ok(self.sent(total));
         };
-        let key: Box<[u64]> = self.table.candidates.key(entry).into();
-        let total: Box<[u64]> = self.table.candidates.total(entry).into();
+        let key = group.candidates.key(&self.table.layout, entry);
+        let total: Box<[u64]> = group.candidates.total(&self.table.layout, entry).into();
         match self.table.rules.mode {
             AccumulationMode::Discarding => {
                 let delta = group.news_values.get(news * words..(news + 1) * words);
-                self.insert(&key, delta.unwrap_or_default(), false);
+                self.insert(key, delta.unwrap_or_default(), false);
             }
-            AccumulationMode::Accumulating => self.insert(&key, &total, false),
+            AccumulationMode::Accumulating => self.insert(key, &total, false),
             AccumulationMode::Retracting => {
                 if self.table.rules.aggregates.same_results(&sent.values, &total) {
                     return Ok(sent.clone());
                 }
-                self.retract(&key, sent, false);
-                self.insert(&key, &total, false);
+                self.retract(key, sent, false);
+                self.insert(key, &total, false);
             }
         }
         Ok(self.sent(total))
@@ -83,7 +83,8 @@ impl Announcement<'_> {
         let aggregates = self.table.rules.aggregates.clone();
         let mut rest = group.total.clone();
         for listed in &group.listed {
-            aggregates.subtract_all(&mut rest, self.table.candidates.total(listed.entry))?;
+            let part = group.candidates.total(&self.table.layout, listed.entry);
+            aggregates.subtract_all(&mut rest, part)?;
         }
         if group.listed.is_empty() {
             // Also what cannot be subtracted means the unlisted: nothing.
@@ -91,7 +92,7 @@ impl Announcement<'_> {
         }
         let mut key = vec![0; self.table.key.words()];
         self.other_key(group, &mut key);
-        let is_any = group.count > group.listed.len();
+        let is_any = group.candidates.len(&self.table.layout) > group.listed.len();
         let before = group.other.take();
         match (&before, is_any) {
             (None, false) => {}

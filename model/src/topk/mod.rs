@@ -13,14 +13,14 @@ use announce::Announcement;
 
 use crate::account::{DropReason, StageAccount};
 use crate::aggregate::{AggregateLayout, Overflow};
-use crate::candidates::{Candidates, EntryId, GroupId};
+use crate::candidates::{CandidateLayout, Candidates, EntryId};
 use crate::cells::hash_words;
 use crate::intake::regroup;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::late::Aside;
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
 use crate::plan::{PaneCopy, PaneInput, Stage, TopK};
-use crate::ranking::{Ranked, keep_best};
+use crate::ranking::{self, Ranked};
 use crate::symbol::Symbols;
 use crate::table::{Fired, Rules};
 use crate::time::{EventTime, Lateness, Watermark, Window, judge};
@@ -29,6 +29,9 @@ use crate::window::WindowFn;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
+
+/// Number of a group of candidates.
+pub(crate) type GroupId = u32;
 
 /// What was last sent for a listed entry, or for `other`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,15 +56,14 @@ pub(crate) struct Group {
     pub(crate) window: Option<Window>,
     /// Total of all candidates, listed or not.
     pub(crate) total: Vec<u64>,
-    /// Newest candidate; the others follow in its chain.
-    pub(crate) entries: Option<EntryId>,
-    /// Number of candidates.
-    pub(crate) count: usize,
+    /// Whatever may be listed.
+    pub(crate) candidates: Candidates,
     /// The list as sinks know it, best first.
     pub(crate) listed: Vec<Listed>,
     /// Candidates with news since the firing before. Cleared by a firing.
     pub(crate) news: Vec<EntryId>,
-    /// What came for each of them, accumulator words. Cleared by a firing.
+    /// What came for each of them, accumulator words, if panes may have to tell it. Cleared by a
+    /// firing.
     pub(crate) news_values: Vec<u64>,
     pub(crate) other: Option<Sent>,
     /// Index of the next firing.
@@ -75,10 +77,15 @@ pub(crate) struct TopKTable {
     pub(crate) rules: Rules,
     pub(crate) spec: TopK,
     pub(crate) key: KeyLayout,
-    pub(crate) candidates: Candidates,
+    pub(crate) layout: CandidateLayout,
     /// Groups by number; a number is used again once its group has expired.
     pub(crate) groups: Vec<Group>,
     free: Vec<GroupId>,
+    /// Room of groups that have gone, for those that come: as much as groups came between the last
+    /// two times that groups went.
+    spare: Vec<Candidates>,
+    /// Groups that came since groups went.
+    come: usize,
     by_parent: HashTable<GroupId>,
     hasher: foldhash::fast::RandomState,
     /// Groups by the end of their window, then by its expiry. Cleared as the watermark passes.
@@ -98,11 +105,13 @@ impl TopKTable {
     pub(crate) fn new(stage: &Stage, spec: &TopK) -> Self {
         let rules = Rules::of(stage);
         Self {
-            candidates: Candidates::new(stage.key.words(), rules.aggregates.words()),
+            layout: CandidateLayout::new(stage.key.words(), rules.aggregates.words()),
             spec: spec.clone(),
             key: stage.key.clone(),
             groups: Vec::new(),
             free: Vec::new(),
+            spare: Vec::new(),
+            come: 0,
             by_parent: HashTable::new(),
             hasher: foldhash::fast::RandomState::default(),
             deadlines: BTreeMap::new(),
@@ -222,7 +231,9 @@ impl TopKTable {
             group.parent = parent.into();
             group.window = Some(window);
             group.total = vec![0; self.rules.aggregates.words()];
+            group.candidates = self.spare.pop().unwrap_or_default();
         }
+        self.come += 1;
         let (groups, hasher) = (&self.groups, &self.hasher);
         self.by_parent.insert_unique(hash, number, |known| {
             groups.get(*known as usize).map_or(0, |group| {
@@ -247,27 +258,24 @@ impl TopKTable {
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
         let Some(group) = self.groups.get_mut(number as usize) else { return Ok(()) };
-        let known = self.candidates.find(key, number);
-        let entry = known.unwrap_or_else(|| {
-            let entry = self.candidates.insert(key, number, group.entries);
-            group.entries = Some(entry);
-            group.count += 1;
-            entry
-        });
+        let layout = &self.layout;
+        let known = group.candidates.find(layout, key);
+        let entry = known.unwrap_or_else(|| group.candidates.insert(layout, key));
         let aggregates = &self.rules.aggregates;
         let source = (parent, values);
         if self.spec.other {
             regroup(aggregates, (&mut group.total, false), copy, source, symbols)?;
         }
-        let total = self.candidates.total_mut(entry);
+        let total = group.candidates.total_mut(layout, entry);
         regroup(aggregates, (total, known.is_none()), copy, source, symbols)?;
-        // Only discarding panes tell what came; the other modes tell totals.
-        let words =
-            if self.rules.mode == AccumulationMode::Discarding { aggregates.words() } else { 0 };
-        let (at, is_empty) = match self.candidates.news(entry) {
+        // Only discarding panes tell what came, and only of what was sent before; all others tell
+        // totals.
+        let tells_news = self.rules.mode == AccumulationMode::Discarding && group.index > 0;
+        let words = if tells_news { aggregates.words() } else { 0 };
+        let (at, is_empty) = match group.candidates.news(layout, entry) {
             Some(news) => (news * words, false),
             None => {
-                self.candidates.set_news(entry, Some(group.news.len()));
+                group.candidates.set_news(layout, entry, Some(group.news.len()));
                 group.news.push(entry);
                 group.news_values.resize(group.news_values.len() + words, 0);
                 (group.news_values.len() - words, true)
@@ -317,6 +325,7 @@ impl TopKTable {
             return Ok(());
         }
         let before = std::mem::replace(&mut self.watermark, watermark);
+        let left = self.by_parent.len();
         while let Some(bucket) = self.deadlines.first_entry() {
             if *bucket.key() > watermark.0 {
                 break;
@@ -337,24 +346,28 @@ impl TopKTable {
                 }
             }
         }
+        if self.by_parent.len() < left {
+            self.spare.truncate(std::mem::take(&mut self.come));
+        }
         Ok(())
     }
 
     fn remove(&mut self, number: GroupId) {
         let Some(group) = self.groups.get_mut(number as usize) else { return };
-        let group = std::mem::take(group);
+        let mut group = std::mem::take(group);
         let Some(window) = group.window else { return };
         let hash = group_hash(&self.hasher, &group.parent, window);
         if let Ok(entry) = self.by_parent.find_entry(hash, |known| *known == number) {
             entry.remove();
         }
-        self.candidates.remove_chain(group.entries);
+        group.candidates.clear();
+        self.spare.push(group.candidates);
         self.free.push(number);
     }
 
     /// Whether no group and no deadline is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_parent.is_empty() && self.candidates.len() == 0 && self.deadlines.is_empty()
+        self.by_parent.is_empty() && self.deadlines.is_empty()
     }
 
     /// Decides the list anew and tells the sinks what changed.
@@ -387,7 +400,7 @@ impl TopKTable {
                 group.index = group.index.saturating_add(1);
             }
             for entry in std::mem::take(&mut group.news) {
-                self.candidates.set_news(entry, None);
+                group.candidates.set_news(&self.layout, entry, None);
             }
             group.news_values = Vec::new();
             result
@@ -403,45 +416,49 @@ impl TopKTable {
     /// The list as it should be: the K best of what was listed and what has news; of all, if a
     /// listed entry has shrunk.
     fn best(&mut self, group: &Group, symbols: &Symbols) -> Vec<Ranked> {
-        let rank = |entry: EntryId| Ranked { rank: self.rank(entry), entry };
-        let is_listable = |entry: &EntryId| self.is_listable(*entry);
-        let has_shrunk = group.listed.iter().any(|listed| self.rank(listed.entry) < listed.rank);
-        let mut candidates: Vec<_> = if has_shrunk {
-            let all = std::iter::successors(group.entries, |entry| self.candidates.next(*entry));
-            all.filter(is_listable).map(rank).collect()
+        let (layout, candidates) = (&self.layout, &group.candidates);
+        let listed = &group.listed;
+        let has_shrunk = listed.iter().any(|known| self.rank(group, known.entry) < known.rank);
+        let mut count = 0;
+        let rank = |entry: EntryId| {
+            count += 1;
+            Ranked { rank: self.rank(group, entry), entry }
+        };
+        let by_key =
+            |a, b| self.key.compare(candidates.key(layout, a), candidates.key(layout, b), symbols);
+        let is_listable = |entry: &EntryId| self.is_listable(group, *entry);
+        let best = if has_shrunk {
+            let all = candidates.entries(layout);
+            ranking::best(all.filter(is_listable).map(rank), self.spec.k, by_key)
         } else {
             // A listed entry with news stands among the news.
-            let quiet = group.listed.iter().map(|listed| listed.entry);
-            let quiet = quiet.filter(|entry| self.candidates.news(*entry).is_none());
-            quiet.chain(group.news.iter().copied().filter(is_listable)).map(rank).collect()
+            let quiet = listed.iter().map(|known| known.entry);
+            let quiet = quiet.filter(|entry| candidates.news(layout, *entry).is_none());
+            let news = group.news.iter().copied().filter(is_listable);
+            ranking::best(quiet.chain(news).map(rank), self.spec.k, by_key)
         };
-        self.account.operations += candidates.len() as u64;
-        keep_best(&mut candidates, self.spec.k, |a, b| {
-            self.key.compare(self.candidates.key(a), self.candidates.key(b), symbols)
-        });
-        candidates
+        self.account.operations += count;
+        best
     }
 
-    pub(crate) fn rank(&self, entry: EntryId) -> i128 {
-        let total = self.candidates.total(entry);
-        let parts = self.spec.rank.iter().map(|aggregate| {
-            match self.rules.aggregates.finish(total, *aggregate) {
-                Datum::Int(number) => number,
-                // The planner lets only whole-number sums and counts rank.
-                Datum::Null
-                | Datum::Bool(_)
-                | Datum::Float(_)
-                | Datum::Text(_)
-                | Datum::Object(_)
-                | Datum::Ip(_) => 0,
-            }
-        });
+    /// What an entry is ranked by.
+    fn rank(&self, group: &Group, entry: EntryId) -> i128 {
+        let total = group.candidates.total(&self.layout, entry);
+        let aggregates = &self.rules.aggregates;
+        let parts = self.spec.rank.iter().map(|aggregate| aggregates.number(total, *aggregate));
         parts.fold(0, i128::saturating_add)
     }
 
-    fn is_listable(&self, entry: EntryId) -> bool {
-        let key = self.candidates.key(entry);
+    fn is_listable(&self, group: &Group, entry: EntryId) -> bool {
+        let key = group.candidates.key(&self.layout, entry);
         self.spec.require.iter().all(|field| self.key.read(key, *field) != Datum::Null)
+    }
+
+    /// Number of candidates, and bytes held, room for new ones included.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let lens = self.groups.iter().map(|group| group.candidates.len(&self.layout));
+        let rooms = self.groups.iter().map(|group| &group.candidates).chain(&self.spare);
+        (lens.sum(), rooms.map(Candidates::bytes).sum())
     }
 }
 
