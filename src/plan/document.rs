@@ -46,7 +46,9 @@ pub struct StageDocument {
     pub window: WindowDocument,
     /// When it emits.
     pub trigger: String,
-    /// Which panes come beside those that bring something new, and what time they carry.
+    /// Which panes come beside those that bring something new, and what time they carry; left out
+    /// where it is the usual.
+    #[serde(skip_serializing_if = "EmissionDocument::is_usual")]
     pub emission: EmissionDocument,
     /// What sinks see.
     pub mode: &'static str,
@@ -58,7 +60,8 @@ pub struct StageDocument {
     pub exchanged: bool,
     /// Where its panes go.
     pub sinks: Vec<String>,
-    /// What whoever reads the plan may not expect.
+    /// What whoever reads the plan may not expect; left out where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Where copies of records go that come late.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -83,6 +86,14 @@ pub struct LateDocument {
     pub sink: String,
     /// Whether it takes those that still count.
     pub include_late: bool,
+}
+
+impl EmissionDocument {
+    /// Only what is new, at the end of the window.
+    fn is_usual(&self) -> bool {
+        (self.on_time, self.closing) == ("when_new", "when_new")
+            && self.timestamp == TimestampCombiner::EndOfWindow
+    }
 }
 
 /// Windows of a stage.

@@ -181,8 +181,6 @@ fn the_json_has_the_published_schema() {
             ],
             "exchanged": false,
             "sinks": ["stdout"],
-            "emission": {"on_time": "when_new", "closing": "when_new", "timestamp": "end_of_window"},
-            "notes": [],
             "late": [{"sink": "late", "include_late": false}],
         })
     );
