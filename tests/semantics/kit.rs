@@ -96,7 +96,7 @@ impl fmt::Display for Pane {
 }
 
 /// A record: its key, event time and value.
-pub(crate) type Record = (&'static str, i64, i64);
+pub(crate) type Record<'a> = (&'a str, i64, i64);
 
 /// What was last emitted of a window.
 #[derive(Clone, Copy)]
@@ -141,7 +141,7 @@ impl Run {
     }
 
     /// One batch.
-    pub(crate) fn records(&mut self, records: &[Record]) -> Vec<Pane> {
+    pub(crate) fn records(&mut self, records: &[Record<'_>]) -> Vec<Pane> {
         let rows = records.iter().map(|(key, time, value)| {
             let values =
                 vec![("key", Value::Text((*key).into())), ("v", Value::Int(i128::from(*value)))];

@@ -7,3 +7,4 @@ mod conformance;
 mod grammar;
 mod kit;
 mod spec;
+mod table;
