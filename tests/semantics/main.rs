@@ -4,7 +4,10 @@
 
 mod beam;
 mod conformance;
+mod drawing;
 mod grammar;
 mod kit;
+mod paper;
 mod spec;
 mod table;
+mod variants;
