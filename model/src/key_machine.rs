@@ -33,15 +33,26 @@ pub(crate) struct MachineRules {
     pub(crate) has_children: bool,
 }
 
-/// The instants of a stage at a step.
+/// The instants of a key at a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Instants {
     /// What the stage has been promised.
     pub(crate) watermark: Watermark,
     /// What it had been promised before the step: another one only if the watermark advances.
     pub(crate) before: Watermark,
+    /// What the key's windows have held the output watermark at.
+    pub(crate) held: Option<EventTime>,
     /// The last tick.
     pub(crate) now: ProcessingTime,
+}
+
+impl Instants {
+    /// The key's part of the output watermark while the input's is `watermark`: the stage's own is
+    /// the lowest of all keys, so that no pane is late for the stage above without being late here;
+    /// and no other key or shard changes a pane.
+    pub(crate) fn output(self, watermark: Watermark) -> Watermark {
+        self.held.map_or(watermark, |hold| watermark.min(Watermark(hold)))
+    }
 }
 
 /// A copy of a record, or a delta, on its way into a window.

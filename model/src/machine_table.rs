@@ -93,10 +93,6 @@ impl MachineTable {
         }
     }
 
-    fn instants(&self, before: Watermark) -> Instants {
-        Instants { watermark: self.watermark, before, now: self.now }
-    }
-
     fn actor(&mut self, hash: u64, key: &[u64]) -> ActorId {
         let actors = &self.actors;
         let key_of = |id: &ActorId| actors.get(*id as usize).and_then(Option::as_ref);
@@ -242,9 +238,10 @@ impl MachineTable {
             &mut Outlet<'_>,
         ) -> Result<(), Overflow>,
     ) -> Result<(), Overflow> {
-        let at = self.instants(before);
         let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Ok(()) };
         actor.is_touched = false;
+        let held = actor.machine.hold();
+        let at = Instants { watermark: self.watermark, before, held, now: self.now };
         let panes = fired.panes.get_or_insert_with(|| PaneBatch::new(self.rules.stage));
         let before = panes.panes.len();
         let mut outlet = Outlet { key: &actor.key, deltas: &mut fired.deltas, panes, symbols };
@@ -383,11 +380,15 @@ impl Takes for MachineTable {
 
     fn enter(&mut self, copy: Copy<'_>, symbols: &Symbols) -> Result<Judged, Overflow> {
         self.account.assigned += 1;
-        let at = self.instants(self.watermark);
         let id = self.actor(copy.hash, copy.key);
         let Some(Some(actor)) = self.actors.get_mut(id as usize) else {
             return Ok(Judged::Dropped(LateReason::Expired));
         };
+        let watermark = self.watermark;
+        // What the actor has registered may have risen in this round; it matters only if it holds.
+        let is_held = actor.hold.is_some_and(|hold| Watermark(hold) < watermark);
+        let held = if is_held { actor.machine.hold() } else { None };
+        let at = Instants { watermark, before: watermark, held, now: self.now };
         let incoming = Incoming { window: copy.window, time: copy.time, bytes: copy.bytes };
         let verdict = actor.machine.enter(incoming, &self.rules, at, symbols)?;
         let reason = match verdict {

@@ -1,9 +1,7 @@
 //! One open window of a key: what has come into it, what was emitted of it, and its firing.
 //!
-//! Timing is decided by the window's own part of the output watermark: the watermark before the
-//! step, kept behind by the window's hold. The output watermark of the stage is the lowest of these,
-//! so no pane is late for the stage above without being late here; and no other key, window or
-//! shard changes a pane.
+//! Timing is decided by the key's part of the output watermark ([`Instants::output`]) as it was
+//! before the step, and by the panes before; not by what made the trigger ready.
 //!
 //! Invariants PANE-1, PANE-2; what a merged-away window sent is owed until it is taken back.
 
@@ -90,16 +88,11 @@ impl OpenWindow {
         self.hold.map(|hold| hold.min(self.window.last_instant()))
     }
 
-    /// The window's part of the output watermark, while the input's is `watermark`.
-    fn output(&self, watermark: Watermark) -> Watermark {
-        self.held().map_or(watermark, |hold| watermark.min(Watermark(hold)))
-    }
-
     /// A record at `time` has come. It counts for the time of the next pane, and holds the output
     /// watermark, unless it is behind that already.
     pub(crate) fn add_hold(&mut self, time: EventTime, rules: &MachineRules, at: Instants) {
         let time = rules.pane_time(self.window, time);
-        if Watermark(time.min(self.window.last_instant())) >= self.output(at.before) {
+        if Watermark(time.min(self.window.last_instant())) >= at.output(at.before) {
             self.hold = rules.combine_times(self.hold, Some(time));
         }
     }
@@ -126,7 +119,7 @@ impl OpenWindow {
             let time = part.hold.map(|time| rules.merged_time(window, time));
             // Bounds may shrink: what falls behind does not hold.
             let is_ahead = |time: &EventTime| {
-                Watermark((*time).min(window.last_instant())) >= part.output(at.before)
+                Watermark((*time).min(window.last_instant())) >= at.output(at.before)
             };
             whole.hold = rules.combine_times(whole.hold, time.filter(is_ahead));
             whole.has_news |= part.has_news;
@@ -202,7 +195,7 @@ impl OpenWindow {
         let has_stopped = !is_ready && rules.expires_at(self.window) > complete_at;
         let before = if has_stopped { at.watermark } else { at.before };
         let was_on_time = matches!(self.sent, Some(Timing::OnTime | Timing::Late));
-        if was_on_time || self.output(before).0 >= complete_at {
+        if was_on_time || at.output(before).0 >= complete_at {
             Timing::Late
         } else if at.watermark.0 < complete_at {
             Timing::Early

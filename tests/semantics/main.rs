@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by a panic")]
 
 mod beam;
+mod book;
 mod conformance;
 mod drawing;
 mod grammar;
