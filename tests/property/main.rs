@@ -45,7 +45,7 @@ fn config() -> ProptestConfig {
     ProptestConfig {
         rng_seed: RngSeed::Fixed(seed),
         failure_persistence: None,
-        max_shrink_iters: 20_000,
+        max_shrink_iters: 2_000,
         ..config
     }
 }
