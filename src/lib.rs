@@ -20,6 +20,7 @@ pub mod progress;
 pub mod run;
 pub mod run_failure;
 pub mod schema;
+pub mod standing;
 pub mod summary;
 pub mod summary_table;
 pub mod test;

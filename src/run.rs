@@ -10,11 +10,13 @@ use crate::config::{self, Pipeline, Setting};
 use crate::failure::{Failure, print, tell};
 use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
+use crate::standing::describe_standstill;
 use crate::summary::Summary;
 use crate::{summary_table, topology};
 use actix::System;
 use clap::Args;
 use nilometer_actors::node::{News, Node, Outcome, Parts};
+use nilometer_model::watermark::{Standing, WatermarkSpec};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -61,7 +63,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let mut parts = topology::build(&pipeline, &bar)?;
     let totals = args.check_totals.then(|| TotalsCheck::attach(&pipeline, &mut parts));
     let begun = Instant::now();
-    let outcome = System::new().block_on(drive(parts, &bar))?;
+    let outcome = System::new().block_on(drive(parts, &pipeline, &bar))?;
     let took = begun.elapsed();
     let summary = Summary::of(&pipeline.plan, &outcome);
     if let Ok(summary) = &summary {
@@ -113,7 +115,7 @@ impl SummaryFile {
 }
 
 /// Runs a node to its end, and tells people on the way.
-async fn drive(parts: Parts, bar: &Bar) -> Result<Outcome, RunFailure> {
+async fn drive(parts: Parts, pipeline: &Pipeline, bar: &Bar) -> Result<Outcome, RunFailure> {
     let mut signals = Signals::listen().map_err(RunFailure::Signals)?;
     let mut node = Node::start(parts)?;
     let mut redraw = tokio::time::interval(progress::PERIOD);
@@ -122,6 +124,11 @@ async fn drive(parts: Parts, bar: &Bar) -> Result<Outcome, RunFailure> {
         tokio::select! {
             news = node.news() => match news {
                 News::Notice { name, text } => bar.say(&format!("source `{name}`: {text}")),
+                News::StandsStill(standing) => {
+                    if !waits_for_end(&standing, pipeline) {
+                        bar.say(&describe_standstill(&standing, node.names()));
+                    }
+                }
                 News::Failed { text } => bar.say(&format!("failed, draining: {text}")),
                 News::Ended => break,
             },
@@ -139,6 +146,14 @@ async fn drive(parts: Parts, bar: &Bar) -> Result<Outcome, RunFailure> {
     }
     bar.clear();
     Ok(node.finish().await)
+}
+
+/// Whether the watermark stands still because a source is to be read to its end first.
+fn waits_for_end(standing: &Standing, pipeline: &Pipeline) -> bool {
+    let source = |partition: u32| pipeline.sources.get(partition as usize);
+    let holder = standing.holder.and_then(|holder| source(holder.partition));
+    let spec = holder.map(|source| source.watermark.settings.spec);
+    spec == Some(WatermarkSpec::EndOfInput)
 }
 
 /// Exit code after a second signal.

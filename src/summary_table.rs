@@ -1,9 +1,11 @@
 //! The summary of a run for people: a few tables on stderr.
 
+use crate::standing::describe;
 use crate::summary::{StageSummary, Summary};
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use nilometer_actors::node::Outcome;
 use nilometer_connectors::account::Counts;
+use nilometer_model::time::Watermark;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -111,12 +113,16 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
         };
         sentences.push(format!("sink `{}`: {written}{broken}", sink.name));
     }
+    if let Some(standing) = &outcome.standing
+        && standing.watermark != Watermark::MAX
+    {
+        sentences.push(describe(standing, &outcome.names));
+    }
     let incomplete: usize = outcome.incomplete_windows().iter().sum();
     if incomplete > 0 {
-        let watermark = outcome.watermark.map_or_else(String::new, |at| format!(" ({at})"));
         let windows = grouped(incomplete as u64);
         sentences.push(format!(
-            "not emitted: {windows} windows were not complete, the watermark{watermark} had not reached their end"
+            "not emitted: {windows} windows were not complete, the watermark had not reached their end"
         ));
     }
     let seconds = took.as_secs_f64();

@@ -187,7 +187,9 @@ impl<'a> Bench<'a> {
             plan,
             fields: &self.fields,
             time_field: self.time_field.as_deref(),
-            watermark: self.pipeline.watermark,
+            watermark: self.pipeline.watermark.settings,
+            mark: self.pipeline.watermark.mark.as_ref(),
+            progress: self.pipeline.progress,
             derived: &self.pipeline.derived,
             filter: self.pipeline.filter.as_ref(),
         };

@@ -53,7 +53,7 @@ pub fn build(pipeline: &Pipeline, bar: &Bar) -> Result<Parts, RunFailure> {
         shards: shards(pipeline),
         plan: pipeline.plan.clone(),
         symbols,
-        watermark: pipeline.watermark,
+        progress: pipeline.progress,
         refinement,
         sources,
         sinks,
@@ -125,8 +125,9 @@ impl Inputs<'_> {
             SourceKind::Generator(settings) => Ok(self.generator(settings, partition)),
         };
         let name = source.name.as_str();
+        let watermark = source.watermark.bind(&self.pipeline.plan.row, self.symbols)?;
         match reader {
-            Ok(reader) => Ok(SourcePart { name: name.into(), reader }),
+            Ok(reader) => Ok(SourcePart { name: name.into(), reader, watermark }),
             Err(error) => Err(RunFailure::Source { name: name.into(), error }),
         }
     }

@@ -18,12 +18,14 @@
 //!   mailbox, then the watermark, and a sink takes the minimum over shards.
 //! - The first tick is not overtaken by a record: the clock appends it to the shards' mailboxes
 //!   before it appends it to the sources', which read nothing until then.
+//! - Records that wait for their turn are overtaken by no watermark that covers them: what their
+//!   source promises meanwhile is no more than the earliest of them.
 //! - Credits, later ticks, turns and drain may be overtaken by anything: they only say "more" or "stop".
 
 use crate::coordinator::CoordinatorActor;
 use crate::message::{
-    Closed, Drain, Ended, Exchanged, Handled, Late, Mark, Marked, Panes, Passed, Progress, Records,
-    Returned, StageMarked, Tick, Turn,
+    Closed, Drain, Ended, Exchanged, Granted, Handled, Late, Mark, Marked, Panes, Passed, Progress,
+    Records, Returned, StageMarked, Tick, Turn, Waiting,
 };
 use crate::report::Report;
 use crate::shard::ShardActor;
@@ -76,9 +78,19 @@ pub(crate) fn progress(to: &Addr<CoordinatorActor>, report: watermark::Progress)
     append(to, Progress(report));
 }
 
+/// A source waits for its turn to hand on what it has read.
+pub(crate) fn waiting(to: &Addr<CoordinatorActor>, waiting: Waiting) {
+    append(to, waiting);
+}
+
+/// The coordinator tells a source that its turn has come.
+pub(crate) fn granted(to: &Addr<SourceActor>, granted: Granted) {
+    append(to, granted);
+}
+
 /// A source ends, after its last [`progress`].
-pub(crate) fn ended(to: &Addr<CoordinatorActor>) {
-    append(to, Ended);
+pub(crate) fn ended(to: &Addr<CoordinatorActor>, partition: u32) {
+    append(to, Ended { partition });
 }
 
 /// The coordinator broadcasts a mark, after it has handled what allows it.

@@ -1,7 +1,7 @@
 //! The messages between actors: nouns and past participles, batches and never single records.
 //!
-//! To the right go records, panes and marks; to the left go credits ([`Returned`], [`Handled`]) and
-//! the request to stop reading ([`Drain`]). Why none of them overtakes another is argued in
+//! To the right go records, panes and marks; to the left go credits ([`Returned`], [`Handled`]),
+//! turns to read ([`Granted`]) and the request to stop reading ([`Drain`]). Why none of them overtakes another is argued in
 //! `deliver`, which sends them all.
 
 use crate::credit::Credit;
@@ -12,7 +12,7 @@ use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
-use nilometer_model::time::{ProcessingTime, Watermark};
+use nilometer_model::time::{EventTime, ProcessingTime, Watermark};
 use nilometer_model::watermark;
 use std::sync::Arc;
 
@@ -39,8 +39,25 @@ pub(crate) struct Returned(pub(crate) Credit);
 /// Source to coordinator, behind the records that it covers.
 pub(crate) struct Progress(pub(crate) watermark::Progress);
 
+/// Source to coordinator, where sources read in step: it has read records and waits for its turn.
+pub(crate) struct Waiting {
+    pub(crate) partition: u32,
+    /// Event time of the earliest of them.
+    pub(crate) head: EventTime,
+    /// What it promises in front of them.
+    pub(crate) watermark: Watermark,
+}
+
+/// Coordinator to source: its turn has come.
+pub(crate) struct Granted {
+    /// How far the furthest of the others has come.
+    pub(crate) others: Option<EventTime>,
+}
+
 /// Source to coordinator: it reads no more.
-pub(crate) struct Ended;
+pub(crate) struct Ended {
+    pub(crate) partition: u32,
+}
 
 /// Coordinator to shard: a mark of the whole input.
 pub(crate) struct Marked(pub(crate) Mark);
@@ -107,6 +124,8 @@ messages!(
     Records,
     Returned,
     Progress,
+    Waiting,
+    Granted,
     Ended,
     Marked,
     Exchanged,

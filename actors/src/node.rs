@@ -27,7 +27,7 @@ use nilometer_model::expr::Refinement;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::Watermark;
-use nilometer_model::watermark::WatermarkSettings;
+use nilometer_model::watermark::{Estimation, ProgressRules, Standing};
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -37,6 +37,8 @@ pub struct SourcePart {
     pub name: Arc<str>,
     /// The reader. It fills the partition whose number is its place among the sources.
     pub reader: Box<dyn Source>,
+    /// How its watermark is estimated.
+    pub watermark: Estimation,
 }
 
 /// One output of a node.
@@ -55,8 +57,8 @@ pub struct Parts {
     pub symbols: Arc<Symbols>,
     /// How many shards; at least 1.
     pub shards: usize,
-    /// How the watermark is estimated.
-    pub watermark: WatermarkSettings,
+    /// What holds for the watermark over all inputs.
+    pub progress: ProgressRules,
     /// What is derived from records, and which are left out.
     pub refinement: Arc<Refinement>,
     /// Inputs, at least one: a node without any ends at once without a watermark.
@@ -79,6 +81,9 @@ pub enum News {
         /// The sentence.
         text: String,
     },
+    /// The watermark has not risen for long: who holds it, and how all partitions stand, each by
+    /// its place among the sources. Told ever more seldom.
+    StandsStill(Standing),
     /// The node cannot do its work and is draining: why, as [`Failure`] prints.
     Failed {
         /// The reason.
@@ -99,8 +104,10 @@ pub struct Outcome {
     pub sinks: Vec<SinkReport>,
     /// What went wrong, first things first.
     pub failures: Vec<Failure>,
-    /// The watermark at the end; `None` if the node did not get so far.
-    pub watermark: Option<Watermark>,
+    /// Names of the sources, by partition.
+    pub names: Vec<Arc<str>>,
+    /// How the watermark stood at the end; `None` if the node did not get so far.
+    pub standing: Option<Standing>,
 }
 
 impl Outcome {
@@ -146,6 +153,11 @@ impl Outcome {
         all
     }
 
+    /// The watermark at the end; `None` if the node did not get so far.
+    pub fn watermark(&self) -> Option<Watermark> {
+        self.standing.as_ref().map(|standing| standing.watermark)
+    }
+
     /// Whether no window, timer or key is left in any shard.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.is_empty)
@@ -175,6 +187,11 @@ impl Node {
     /// Numbers to look at while the node runs.
     pub fn meters(&self) -> &Arc<Meters> {
         &self.meters
+    }
+
+    /// Names of the sources, by partition.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.outcome.names
     }
 
     /// Asks all sources to read no more; everything in flight passes and what is due is emitted.
@@ -207,7 +224,8 @@ impl Node {
             Report::Source(source) => self.outcome.sources.push(source),
             Report::Shard(shard) => self.outcome.shards.push(shard),
             Report::Sink(sink) => self.outcome.sinks.push(sink),
-            Report::Coordinator(watermark) => self.outcome.watermark = Some(watermark),
+            Report::StandsStill(standing) => return Some(News::StandsStill(standing)),
+            Report::Coordinator(standing) => self.outcome.standing = Some(standing),
         }
         self.open = self.open.saturating_sub(1);
         None

@@ -7,6 +7,7 @@ use nilometer_model::account::StageAccount;
 use nilometer_model::pane::StageId;
 use nilometer_model::shard::StageError;
 use nilometer_model::time::Watermark;
+use nilometer_model::watermark::Standing;
 use std::sync::Arc;
 
 /// Why a node cannot do its work. It stops reading, lets pass what can pass, and ends.
@@ -110,6 +111,8 @@ pub(crate) enum Report {
     Source(SourceReport),
     Shard(ShardReport),
     Sink(SinkReport),
-    /// All sources have ended; the watermark that was broadcast last.
-    Coordinator(Watermark),
+    /// The watermark has not risen for long.
+    StandsStill(Standing),
+    /// All sources have ended: how the watermark stands.
+    Coordinator(Standing),
 }

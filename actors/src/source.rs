@@ -2,13 +2,15 @@
 //! to the shards against credits, and reports progress behind them.
 //!
 //! Turns: as long as it may read, one [`Turn`] lies in its own mailbox, so that whatever else has
-//! come is handled between two reads. Invariants: nothing is read without credits; what was read
-//! is handed on before the progress that covers it is reported; the end is reported once.
+//! come is handled between two reads. Where sources read in step, what was read waits in hand until
+//! the coordinator says that its turn has come. Invariants: nothing is read without credits; what
+//! was read is handed on before the progress that covers it is reported, and while it waits no more
+//! is promised than the earliest of it; the end is reported once.
 
 use crate::coordinator::CoordinatorActor;
 use crate::credit::{Credit, Purse};
 use crate::deliver::{self, Reports};
-use crate::message::{Drain, Records, Returned, Tick, Turn};
+use crate::message::{Drain, Granted, Records, Returned, Tick, Turn, Waiting};
 use crate::meter::Meters;
 use crate::report::{Failure, Report, SourceReport};
 use crate::shard::ShardActor;
@@ -16,10 +18,10 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use nilometer_connectors::account::Reason;
 use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
 use nilometer_connectors::sink::SinkError;
-use nilometer_connectors::source::{Found, Polled, Source, State};
+use nilometer_connectors::source::{Found, Polled, Source, SourceError, State};
 use nilometer_model::ingest::{Ingest, Taken};
-use nilometer_model::time::ProcessingTime;
-use nilometer_model::watermark::Progress;
+use nilometer_model::row::Position;
+use nilometer_model::watermark::{Progress, Reader, Surroundings};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The dead-letter file, which all sources write to.
@@ -43,6 +45,8 @@ pub(crate) enum Phase {
     Reading,
     /// It waits for credits.
     Waiting,
+    /// It waits for its turn, with records in hand.
+    Aligning,
     /// It reads no more.
     Ended,
 }
@@ -57,8 +61,13 @@ pub(crate) struct SourceActor {
     pub(crate) ingest: Ingest,
     pub(crate) purse: Purse,
     pub(crate) phase: Phase,
-    /// The last tick.
-    pub(crate) now: Option<ProcessingTime>,
+    /// Whether what was read waits for its turn.
+    pub(crate) is_in_step: bool,
+    /// What the reader said behind the records in hand. `None` unless the phase is
+    /// [`Phase::Aligning`].
+    pub(crate) at_hand: Option<Result<State, SourceError>>,
+    /// The last tick, and what the others had come to when its turn came last.
+    pub(crate) around: Surroundings,
     /// The last report, so that silence is reported once.
     pub(crate) reported: Option<Progress>,
     pub(crate) links: SourceLinks,
@@ -67,28 +76,55 @@ pub(crate) struct SourceActor {
 impl SourceActor {
     /// Goes on reading, if there are credits.
     fn go_on(&mut self, ctx: &Context<Self>) {
-        if self.purse.room().is_none() {
-            self.phase = Phase::Waiting;
-        } else {
+        if self.purse.room().is_some() {
             self.phase = Phase::Reading;
             deliver::turn(&ctx.address());
+            return;
+        }
+        self.phase = Phase::Waiting;
+        // As long as it cannot read, nobody knows whether it is silent.
+        if self.reader_stands() == Some(Reader::AtEnd) {
+            self.report_progress(false, Reader::Blocked);
         }
     }
 
     fn read(&mut self, ctx: &Context<Self>) {
         let Some(room) = self.purse.room() else { return self.go_on(ctx) };
         let state = self.reader.poll(room, &mut self.polled);
+        match self.polled.batch.times().iter().min().copied() {
+            Some(head) if self.is_in_step => {
+                self.phase = Phase::Aligning;
+                self.at_hand = Some(state);
+                self.write_aside();
+                let watermark = self.ingest.watermark_before(head, self.around);
+                let waiting = Waiting { partition: self.partition, head, watermark };
+                deliver::waiting(&self.links.coordinator, waiting);
+            }
+            Some(_) | None => self.take(state, ctx),
+        }
+    }
+
+    /// Takes the records that the reader gave before it said `state`.
+    fn take(&mut self, state: Result<State, SourceError>, ctx: &Context<Self>) {
         let has_records = !self.polled.batch.is_empty();
-        let taken = self.ingest.take(&mut self.polled.batch, self.now);
+        let taken = self.ingest.take(&mut self.polled.batch, self.around);
         self.hand_on(taken, ctx);
         self.write_aside();
         match state {
-            Ok(state @ (State::More | State::Pending)) => {
-                self.report_progress(has_records, state == State::Pending);
+            Ok(State::More) => {
+                self.report_progress(has_records, Reader::Behind);
                 self.go_on(ctx);
             }
-            Ok(State::End) => self.end(true),
+            Ok(State::Pending) => {
+                self.report_progress(has_records, Reader::AtEnd);
+                self.go_on(ctx);
+            }
+            Ok(State::End) => {
+                self.report_progress(has_records, Reader::Behind);
+                self.end(true);
+            }
             Err(error) => {
+                self.report_progress(has_records, Reader::Behind);
                 let failure = Failure::Source { name: self.name.clone(), error };
                 self.links.reports.report(Report::Failure(failure));
                 self.end(false);
@@ -100,14 +136,15 @@ impl SourceActor {
     fn hand_on(&mut self, taken: Taken, ctx: &Context<Self>) {
         let account = &mut self.polled.account;
         account.filtered = account.filtered.saturating_add(taken.filtered);
-        account.marks.add("reordered", taken.reordered);
-        account.marks.add("clamped", taken.clamped);
+        account.marks.add("reordered", taken.marks.reordered);
+        account.marks.add("clamped", taken.marks.clamped);
+        account.marks.add("watermark_went_back", taken.marks.went_back);
+        account.marks.add("watermark_unreadable", taken.marks.unreadable);
+        for too_far in taken.too_far {
+            self.reject(too_far.position, Reason::TooFarAhead, &too_far.to_string());
+        }
         for failed in taken.failed {
-            let detail = failed.to_string();
-            // Counted from 1, as people do.
-            let place = Place::Record(failed.position.offset.saturating_add(1));
-            let found = Found::new(&self.name, place, &[]);
-            self.polled.reject(found, Reason::Expression, &detail);
+            self.reject(failed.position, Reason::Expression, &failed.to_string());
         }
         for (owner, batch) in taken.parts {
             let Some(shard) = self.links.shards.get(owner) else { continue };
@@ -117,6 +154,13 @@ impl SourceActor {
             *accepted = accepted.saturating_add(batch.len() as u64);
             deliver::records(shard, Records { batch, credit, source: ctx.address() });
         }
+    }
+
+    /// Rejects a record that was read and decoded.
+    fn reject(&mut self, position: Position, reason: Reason, detail: &str) {
+        // Counted from 1, as people do.
+        let place = Place::Record(position.offset.saturating_add(1));
+        self.polled.reject(Found::new(&self.name, place, &[]), reason, detail);
     }
 
     /// What the reader found beside records.
@@ -131,21 +175,36 @@ impl SourceActor {
         }
     }
 
-    fn report_progress(&mut self, has_records: bool, is_at_end: bool) {
+    /// Where the reader stood when it was reported last.
+    fn reader_stands(&self) -> Option<Reader> {
+        self.reported.as_ref().map(|reported| reported.reader)
+    }
+
+    fn report_progress(&mut self, has_records: bool, reader: Reader) {
         let index = self.partition as usize;
         if let Some(meter) = self.links.meters.sources().get(index) {
             meter.set(self.polled.account.read, self.reader.progress());
         }
+        let estimate = self.ingest.generator();
         let report = Progress {
             partition: self.partition,
-            watermark: self.ingest.watermark(),
-            is_at_end,
-            is_finished: false,
+            watermark: estimate.watermark(),
+            shares: estimate.shares().to_vec(),
+            head: estimate.head(),
+            reader,
             has_records,
         };
-        if has_records || self.reported != Some(report) {
+        if has_records || self.reported.as_ref() != Some(&report) {
+            deliver::progress(&self.links.coordinator, report.clone());
             self.reported = Some(report);
-            deliver::progress(&self.links.coordinator, report);
+        }
+    }
+
+    /// Where records take the time of their arrival, the time itself is progress.
+    fn report_time(&mut self, reader: Option<Reader>) {
+        let follows_clock = self.ingest.generator().arrival().is_some();
+        if let Some(reader) = reader.filter(|_| follows_clock) {
+            self.report_progress(false, reader);
         }
     }
 
@@ -153,19 +212,11 @@ impl SourceActor {
     /// stop promises what it did before.
     fn end(&mut self, is_finished: bool) {
         self.phase = Phase::Ended;
-        self.report_progress(false, false);
+        self.report_progress(false, self.reader_stands().unwrap_or(Reader::Behind));
         if is_finished {
-            let watermark = self.ingest.watermark();
-            let last = Progress {
-                partition: self.partition,
-                watermark,
-                is_at_end: true,
-                is_finished,
-                has_records: false,
-            };
-            deliver::progress(&self.links.coordinator, last);
+            self.report_progress(false, Reader::Finished);
         }
-        deliver::ended(&self.links.coordinator);
+        deliver::ended(&self.links.coordinator, self.partition);
         with_file(&mut self.links, DeadLetterFile::flush);
         let (name, account) = (self.name.clone(), self.polled.account.clone());
         let report = SourceReport { name, account, is_finished };
@@ -195,10 +246,14 @@ impl Handler<Tick> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, Tick(now): Tick, ctx: &mut Self::Context) {
-        self.now = Some(now);
+        self.around.now = Some(now);
+        self.ingest.tick(now);
         with_file(&mut self.links, DeadLetterFile::flush);
-        if self.phase == Phase::Starting {
-            self.go_on(ctx);
+        match self.phase {
+            Phase::Starting => self.go_on(ctx),
+            Phase::Reading => self.report_time(self.reader_stands()),
+            Phase::Waiting | Phase::Aligning => self.report_time(Some(Reader::Blocked)),
+            Phase::Ended => {}
         }
     }
 }
@@ -224,10 +279,25 @@ impl Handler<Returned> for SourceActor {
     }
 }
 
+impl Handler<Granted> for SourceActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Granted, ctx: &mut Self::Context) {
+        if let Some(state) = self.at_hand.take() {
+            self.around.others = message.others;
+            self.take(state, ctx);
+        }
+    }
+}
+
 impl Handler<Drain> for SourceActor {
     type Result = ();
 
-    fn handle(&mut self, _: Drain, _: &mut Self::Context) {
+    fn handle(&mut self, _: Drain, ctx: &mut Self::Context) {
+        // What has been read passes, whosever turn it is.
+        if let Some(state) = self.at_hand.take() {
+            self.take(state, ctx);
+        }
         if self.phase != Phase::Ended {
             self.reader.stop(&mut self.polled);
             self.end(false);

@@ -23,8 +23,10 @@ use nilometer_model::ingest::Ingest;
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::shard::{Output, Shard};
 use nilometer_model::symbol::Symbols;
-use nilometer_model::time::Watermark;
-use nilometer_model::watermark::{Coordinator, WatermarkSettings};
+use nilometer_model::time::{Span, Watermark};
+use nilometer_model::watermark::{
+    Coordinator, Estimation, FutureSkew, ProgressRules, Surroundings,
+};
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -74,11 +76,14 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         plan: parts.plan,
         symbols: parts.symbols,
         shards: parts.shards.max(1),
-        watermark: parts.watermark,
+        progress: parts.progress,
+        patience: parts.sources.iter().map(|part| part.watermark.settings.idle_after).collect(),
+        is_in_step: is_in_step(&parts.progress, parts.sources.iter().map(|part| &part.watermark)),
         refinement: parts.refinement,
         dead_letters: parts.dead_letters.map(|file| Arc::new(Mutex::new(file))),
         limits: parts.limits,
     };
+    let names = parts.sources.iter().map(|part| part.name.clone()).collect();
     let (reports, reported) = Reports::new();
     let (sources, source_inboxes) = mailboxes(parts.sources.len());
     let (shards, shard_inboxes) = mailboxes(facts.shards);
@@ -110,7 +115,7 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         meters: wiring.meters,
         reports: reported,
         open: wiring.open,
-        outcome: Outcome::default(),
+        outcome: Outcome { names, ..Outcome::default() },
     })
 }
 
@@ -142,12 +147,25 @@ fn routes(plan: &Plan, sinks: &[SinkPart]) -> Result<Vec<Route>, StartError> {
     plan.stages.iter().map(of_stage).collect()
 }
 
+/// Whether sources wait for their turns: so that none runs ahead, or so that each knows what the
+/// others have come to before its records count.
+fn is_in_step<'a>(
+    rules: &ProgressRules,
+    mut sources: impl Iterator<Item = &'a Estimation>,
+) -> bool {
+    rules.max_drift.is_some()
+        || sources.any(|source| matches!(source.settings.future_skew, FutureSkew::Others(_)))
+}
+
 /// What actors are made from.
 struct Facts {
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,
     shards: usize,
-    watermark: WatermarkSettings,
+    progress: ProgressRules,
+    /// Per source, how long it may be silent before it is idle.
+    patience: Vec<Option<Span>>,
+    is_in_step: bool,
     refinement: Arc<Refinement>,
     dead_letters: Option<DeadLetters>,
     limits: Limits,
@@ -245,7 +263,8 @@ impl Wiring {
             };
             let (symbols, refinement) = (facts.symbols.clone(), facts.refinement.clone());
             let ingest =
-                Ingest::new(&facts.plan, symbols, refinement, facts.watermark, facts.shards);
+                Ingest::new(&facts.plan, symbols, refinement, part.watermark, facts.shards);
+            let is_in_step = facts.is_in_step;
             let polled = Polled::new(facts.plan.row.clone(), facts.dead_letters.is_some());
             let purse = Purse::new(facts.limits);
             deliver::start(&self.thread()?, inbox, move || SourceActor {
@@ -256,7 +275,9 @@ impl Wiring {
                 ingest,
                 purse,
                 phase: Phase::Starting,
-                now: None,
+                is_in_step,
+                at_hand: None,
+                around: Surroundings::default(),
                 reported: None,
                 links,
             });
@@ -270,9 +291,9 @@ impl Wiring {
         inbox: AddressReceiver<CoordinatorActor>,
     ) -> Result<(), StartError> {
         let arbiter = self.thread()?;
-        let partitions = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
         let coordinator = CoordinatorActor {
-            machine: Coordinator::new(self.facts.watermark, partitions),
+            machine: Coordinator::new(self.facts.progress, &self.facts.patience, 0),
+            sources: self.sources.clone(),
             shards: self.shards.clone(),
             open_sources: self.sources.len(),
             meters: self.meters.clone(),

@@ -151,7 +151,9 @@ fn a_source_that_breaks_ends_the_run_and_what_it_read_counts() {
     let sources: Vec<Box<dyn Source>> = vec![endless(&plan), Box::new(broken)];
     let mut parts = parts(&plan, sources, vec![got.sink()]);
     // The endless one would run far ahead.
-    parts.watermark = bounded(i64::MAX);
+    for source in &mut parts.sources {
+        source.watermark = bounded(i64::MAX).into();
+    }
     let outcome = run(parts);
     let [Failure::Source { name, .. }] = &*outcome.failures else {
         panic!("{:?}", outcome.failures)

@@ -6,13 +6,13 @@ mod kit;
 use kit::{
     Got, Record, batch, bounded, check, expected, in_system, job, parts, planned, run, source,
 };
-use nilometer_actors::node::{News, Node};
+use nilometer_actors::node::{News, Node, Parts};
 use nilometer_connectors::memory::MemorySource;
 use nilometer_connectors::source::Source;
 use nilometer_model::pane::Timing;
 use nilometer_model::time::{EventTime, Span, Watermark};
 use nilometer_model::trigger::Trigger;
-use nilometer_model::watermark::{WatermarkSettings, WatermarkSpec};
+use nilometer_model::watermark::{FutureSkew, WatermarkSettings};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -23,6 +23,13 @@ fn in_order(seed: u32, count: u32) -> Vec<Record> {
         (i64::from(n / 3), mixed % 23, mixed / 23 % 11, i64::from(mixed % 1_000) - 300)
     };
     (0..count).map(record).collect()
+}
+
+/// Lets every source estimate its watermark so.
+fn estimate(parts: &mut Parts, settings: WatermarkSettings) {
+    for source in &mut parts.sources {
+        source.watermark = settings.into();
+    }
 }
 
 #[test]
@@ -44,7 +51,7 @@ fn any_number_of_shards_gives_the_same_totals() {
         assert_eq!(outcome.records().accepted, 8_000);
         assert_eq!(outcome.shards.len(), shards);
         assert!(outcome.is_empty(), "no state survives the end of the input");
-        assert_eq!(outcome.watermark, Some(Watermark::MAX));
+        assert_eq!(outcome.watermark(), Some(Watermark::MAX));
         let fine = plan.stage("fine").unwrap().id.index();
         let fine = &outcome.stages()[fine];
         assert_eq!((fine.assigned, fine.expired, fine.no_window), (8_000, 0, 0));
@@ -97,7 +104,7 @@ fn a_drain_lets_everything_pass_and_emits_what_is_due_and_no_more() {
         let passed: Vec<_> = due.iter().chain(&late).copied().collect();
         assert!(got.totals(&plan) == expected(&passed), "{shards} shards");
         assert_eq!(outcome.records().accepted as usize, passed.len() + open.len());
-        assert_eq!(outcome.watermark, Some(Watermark(EventTime::from_millis(95))));
+        assert_eq!(outcome.watermark(), Some(Watermark(EventTime::from_millis(95))));
         // Those of (91, 1, 1) and (95, 2, 2); nothing of them has gone further than one stage.
         let incomplete = outcome.incomplete_windows();
         for (stage, windows) in plan.stages.iter().zip(incomplete) {
@@ -133,11 +140,8 @@ fn a_silent_source_holds_nobody_back_once_it_is_idle() {
     let sources: Vec<Box<dyn Source>> =
         vec![Box::new(MemorySource::new(lively, None)), Box::new(MemorySource::new(quiet, None))];
     let mut parts = parts(&plan, sources, vec![sink]);
-    parts.watermark = WatermarkSettings {
-        spec: WatermarkSpec::Bounded { out_of_orderness: Span::ZERO },
-        idle_after: Some(Span::from_millis(300)),
-        max_future_skew: None,
-    };
+    let idle_after = Some(Span::from_millis(300));
+    estimate(&mut parts, WatermarkSettings { idle_after, ..bounded(0) });
     let outcome = in_system(async {
         let node = Node::start(parts).unwrap();
         // Panes fire only if the second source, which never spoke, is taken for idle.
@@ -146,7 +150,7 @@ fn a_silent_source_holds_nobody_back_once_it_is_idle() {
         node.finish().await
     });
     check(&outcome);
-    assert_eq!(outcome.watermark, Some(Watermark(EventTime::from_millis(99))));
+    assert_eq!(outcome.watermark(), Some(Watermark(EventTime::from_millis(99))));
 }
 
 #[test]
@@ -155,8 +159,8 @@ fn records_ahead_of_the_clock_do_not_move_the_watermark_past_it() {
     let far = i64::MAX - 5;
     let records: Vec<Record> = vec![(0, 1, 1, 1), (far, 1, 1, 1), (5, 1, 1, 1)];
     let mut parts = parts(&plan, vec![source(&plan, &records, 1)], vec![Got::default().sink()]);
-    parts.watermark =
-        WatermarkSettings { max_future_skew: Some(Span::from_millis(300_000)), ..bounded(0) };
+    let future_skew = FutureSkew::Clock(Span::from_millis(300_000));
+    estimate(&mut parts, WatermarkSettings { future_skew, ..bounded(0) });
     let outcome = run(parts);
     check(&outcome);
     let marks = outcome.records().marks;

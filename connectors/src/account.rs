@@ -81,6 +81,8 @@ pub enum Reason {
     TooManyTexts,
     /// A filter or derived field could not be computed.
     Expression,
+    /// An event time further in the future than `max_future_skew` allows.
+    TooFarAhead,
 }
 
 impl Reason {
@@ -99,6 +101,7 @@ impl Reason {
             Self::Flow(malformed) => malformed.reason(),
             Self::TooManyTexts => "too_many_texts",
             Self::Expression => "expression",
+            Self::TooFarAhead => "too_far_ahead",
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::key::Router;
 use crate::plan::Plan;
 use crate::row::RowBatch;
 use crate::symbol::Symbols;
-use crate::time::{ProcessingTime, Watermark};
-use crate::watermark::{Generator, Observed, WatermarkSettings};
+use crate::time::{EventTime, ProcessingTime, Watermark};
+use crate::watermark::{Estimation, Estimator, Generator, Marks, Surroundings, TooFar};
 use std::sync::Arc;
 
 /// The way of one partition's records to the shards.
@@ -19,7 +19,7 @@ pub struct Ingest {
     symbols: Arc<Symbols>,
     refinement: Arc<Refinement>,
     /// The partition's watermark estimate. Part of a checkpoint.
-    generator: Generator,
+    estimator: Estimator,
     router: Router,
     shards: usize,
     /// The shard of each record of a batch. Holds nothing between two batches.
@@ -35,10 +35,10 @@ pub struct Taken {
     pub filtered: u64,
     /// Records whose filter or derived field could not be computed.
     pub failed: Vec<Failed>,
-    /// Records that came after one with a larger event time. A mark, no outcome.
-    pub reordered: u64,
-    /// Records too far ahead of the clock to move the watermark. A mark, no outcome.
-    pub clamped: u64,
+    /// Records rejected because they lie too far in the future.
+    pub too_far: Vec<TooFar>,
+    /// What was remarkable about records, and no outcome.
+    pub marks: Marks,
 }
 
 impl Ingest {
@@ -47,32 +47,26 @@ impl Ingest {
         plan: &Plan,
         symbols: Arc<Symbols>,
         refinement: Arc<Refinement>,
-        watermark: WatermarkSettings,
+        watermark: Estimation,
         shards: usize,
     ) -> Self {
         Self {
             symbols,
             refinement,
-            generator: Generator::new(watermark),
+            estimator: Estimator::new(watermark, &[]),
             router: Router::from_row(&plan.row, &plan.shard_by, plan.key_groups, shards),
             shards,
             owners: Vec::new(),
         }
     }
 
-    /// Takes the records of `batch`, which is left empty. `now` is the last tick.
+    /// Takes the records of `batch`, which is left empty.
     ///
     /// A record that the filter leaves out has told the time all the same: it was read, and none
     /// earlier is promised behind it.
-    pub fn take(&mut self, batch: &mut RowBatch, now: Option<ProcessingTime>) -> Taken {
+    pub fn take(&mut self, batch: &mut RowBatch, around: Surroundings) -> Taken {
         let mut taken = Taken::default();
-        for index in 0..batch.len() {
-            match self.generator.observe(batch.time(index), now) {
-                Observed::InOrder => {}
-                Observed::Reordered => taken.reordered += 1,
-                Observed::Clamped => taken.clamped += 1,
-            }
-        }
+        self.observe(batch, around, &mut taken);
         let refined = self.refinement.apply(batch, &self.symbols);
         (taken.filtered, taken.failed) = (refined.filtered, refined.failed);
         taken.parts = self.split(batch);
@@ -81,7 +75,41 @@ impl Ingest {
 
     /// What the partition may promise behind the records taken so far.
     pub fn watermark(&self) -> Watermark {
-        self.generator.watermark()
+        self.generator().watermark()
+    }
+
+    /// What it may promise while the records of `batch`, which were read and not taken yet, wait.
+    pub fn watermark_before(&self, earliest: EventTime, around: Surroundings) -> Watermark {
+        self.generator().watermark_before(earliest, around)
+    }
+
+    /// The watermark estimate.
+    pub const fn generator(&self) -> &Generator {
+        &self.estimator.generator
+    }
+
+    /// The time has come to `now`; what may be promised can rise by it.
+    pub fn tick(&mut self, now: ProcessingTime) {
+        self.estimator.generator.tick(now);
+    }
+
+    /// Lets every record tell the time; those that tell one too far in the future are taken out,
+    /// if they are to be.
+    fn observe(&mut self, batch: &mut RowBatch, around: Surroundings, taken: &mut Taken) {
+        // Ascending indices of the records to take out; allocates nothing if there is none.
+        let mut out = Vec::new();
+        for index in 0..batch.len() {
+            let record = (&mut *batch, index);
+            let watched = self.estimator.watch(record, around, &self.symbols, &mut taken.marks);
+            if let Err(too_far) = watched {
+                taken.too_far.push(too_far);
+                out.push(index);
+            }
+        }
+        let mut out = out.into_iter().peekable();
+        if out.peek().is_some() {
+            batch.retain(|index| out.next_if_eq(&index).is_none());
+        }
     }
 
     fn split(&mut self, batch: &mut RowBatch) -> Vec<(usize, RowBatch)> {
@@ -120,9 +148,9 @@ mod tests {
     use crate::expr::{Binary, Literal, Relation, TypedExpr};
     use crate::key::{KeyGroup, encode, stable_hash};
     use crate::row::{Field, Position, RowLayout, read};
-    use crate::time::{EventTime, Span};
+    use crate::time::Span;
     use crate::value::{Datum, Type, Value};
-    use crate::watermark::WatermarkSpec;
+    use crate::watermark::{Clamped, FutureSkew, Punctuation, WatermarkSettings, WatermarkSpec};
 
     fn plan() -> Plan {
         let row = RowLayout::new([Field::new("k", Type::U32), Field::new("v", Type::I64)]);
@@ -130,19 +158,26 @@ mod tests {
         Plan { name: "t".into(), row: Arc::new(row), stages: Vec::new(), shard_by, key_groups: 64 }
     }
 
-    fn ingest(plan: &Plan, shards: usize) -> Ingest {
+    const BOUNDED: WatermarkSettings = WatermarkSettings {
+        future_skew: FutureSkew::Clock(Span::from_millis(50)),
+        ..WatermarkSettings::new(WatermarkSpec::Bounded { out_of_orderness: Span::from_millis(5) })
+    };
+
+    fn ingest(plan: &Plan, watermark: Estimation, shards: usize) -> Ingest {
         let v = TypedExpr::field(&Field::new("v", Type::I64));
         let zero = TypedExpr::literal(Literal::Int(0));
         let filter = TypedExpr::binary(Binary::Compare(Relation::Greater), v, zero).unwrap();
         let symbols = Arc::new(Symbols::default());
         let refinement = Refinement::bind(&[], Some(&filter), &plan.row, &symbols).unwrap();
-        let out_of_orderness = Span::from_millis(5);
-        let watermark = WatermarkSettings {
-            spec: WatermarkSpec::Bounded { out_of_orderness },
-            idle_after: None,
-            max_future_skew: Some(Span::from_millis(50)),
-        };
         Ingest::new(plan, symbols, Arc::new(refinement), watermark, shards)
+    }
+
+    fn at(millis: i64) -> EventTime {
+        EventTime::from_millis(millis)
+    }
+
+    fn now(millis: i64) -> Surroundings {
+        Surroundings { now: Some(ProcessingTime::from_millis(millis)), others: None }
     }
 
     fn batch(plan: &Plan, records: &[(i64, u32, Datum)]) -> RowBatch {
@@ -159,8 +194,8 @@ mod tests {
     #[test]
     fn every_record_is_handed_on_filtered_or_failed_and_tells_the_time() {
         let plan = plan();
-        let mut ingest = ingest(&plan, 1);
-        let now = Some(ProcessingTime::from_millis(100));
+        let mut ingest = ingest(&plan, BOUNDED.into(), 1);
+        let now = now(100);
         let mut records = batch(
             &plan,
             &[
@@ -175,7 +210,7 @@ mod tests {
         let [(0, part)] = &*taken.parts else { panic!("{:?}", taken.parts) };
         let offsets: Vec<_> = (0..part.len()).map(|at| part.position(at).offset).collect();
         assert_eq!((offsets, taken.filtered, taken.failed.len()), (vec![0, 3], 1, 1));
-        assert_eq!((taken.reordered, taken.clamped), (1, 1));
+        assert_eq!(taken.marks, Marks { reordered: 1, clamped: 1, ..Marks::default() });
         // The clock, less the out-of-orderness: the filtered record counted, the clamped did not.
         assert_eq!(ingest.watermark(), Watermark(EventTime::from_millis(95)));
         let taken = ingest.take(&mut records, now);
@@ -187,7 +222,8 @@ mod tests {
         let plan = plan();
         let records: Vec<_> = (0..500).map(|n| (n, n as u32 % 40, Datum::Int(1))).collect();
         for shards in [2, 7] {
-            let taken = ingest(&plan, shards).take(&mut batch(&plan, &records), None);
+            let mut ingest = ingest(&plan, BOUNDED.into(), shards);
+            let taken = ingest.take(&mut batch(&plan, &records), Surroundings::default());
             let mut handed_on = 0;
             for (shard, part) in &taken.parts {
                 handed_on += part.len();
@@ -204,5 +240,85 @@ mod tests {
             }
             assert_eq!((handed_on, taken.parts.len()), (500, shards));
         }
+    }
+
+    /// Offsets of the records handed on.
+    fn offsets(taken: &Taken) -> Vec<u64> {
+        let parts = taken.parts.iter();
+        parts.flat_map(|(_, part)| (0..part.len()).map(|at| part.position(at).offset)).collect()
+    }
+
+    #[test]
+    fn what_lies_too_far_in_the_future_is_rejected_where_that_is_wanted() {
+        let plan = plan();
+        let settings = WatermarkSettings { clamped: Clamped::Reject, ..BOUNDED };
+        let mut ingest = ingest(&plan, settings.into(), 1);
+        let decade = 315_360_000_000;
+        // The filter would have left out the last.
+        let one = Datum::Int(1);
+        let records = [(10, 1, one), (decade, 1, one), (150, 1, one), (151, 1, Datum::Int(0))];
+        let taken = ingest.take(&mut batch(&plan, &records), now(100));
+        assert_eq!(offsets(&taken), [0, 2]);
+        let position = |offset| Position { partition: 0, offset };
+        let too_far = |offset, time| TooFar { position: position(offset), time: at(time) };
+        assert_eq!(taken.too_far, [too_far(1, decade), too_far(3, 151)]);
+        assert_eq!((taken.filtered, taken.marks.clamped), (0, 2));
+        assert_eq!(ingest.watermark(), Watermark(at(145)));
+        let text = "its event time 151 lies further in the future than `max_future_skew` allows";
+        assert_eq!(taken.too_far[1].to_string(), text);
+    }
+
+    #[test]
+    fn records_carry_the_watermark_even_if_they_are_filtered() {
+        let plan = plan();
+        let symbols = Symbols::default();
+        let settings = WatermarkSettings { spec: WatermarkSpec::Punctuated, ..BOUNDED };
+        // The value is the watermark, or a record of `k` 7 says that its own time is.
+        let carried = TypedExpr::field(&Field::new("v", Type::I64));
+        let seven = TypedExpr::literal(Literal::Int(7));
+        let k = TypedExpr::field(&Field::new("k", Type::U32));
+        let marker = TypedExpr::binary(Binary::Compare(Relation::Equal), k, seven).unwrap();
+        let divided = TypedExpr::binary(
+            Binary::Arithmetic(crate::expr::Arithmetic::Divide),
+            TypedExpr::literal(Literal::Int(70)),
+            carried.clone(),
+        );
+        let records = [
+            (10, 1, Datum::Int(20)),
+            (30, 7, Datum::Int(0)),
+            (40, 1, Datum::Null),
+            (50, 7, Datum::Int(15)),
+            (45, 7, Datum::Int(i64::MAX.into())),
+        ];
+        for (expression, watermark, marks) in [
+            (carried, 100, Marks { went_back: 2, clamped: 1, ..Marks::default() }),
+            (marker, 50, Marks { went_back: 1, ..Marks::default() }),
+            // 3, a division by zero, no value, 4, 0.
+            (divided.unwrap(), 4, Marks { went_back: 1, unreadable: 2, ..Marks::default() }),
+        ] {
+            let punctuation = Punctuation::bind(&expression, &plan.row, &symbols).unwrap();
+            let estimation = Estimation { settings, punctuation: Some(punctuation) };
+            let mut ingest = ingest(&plan, estimation, 1);
+            let taken = ingest.take(&mut batch(&plan, &records), now(100));
+            assert_eq!(offsets(&taken), [0, 3, 4]);
+            assert_eq!(ingest.watermark(), Watermark(at(watermark)), "{expression:?}");
+            assert_eq!(taken.marks, Marks { reordered: 1, ..marks }, "{expression:?}");
+        }
+    }
+
+    #[test]
+    fn records_take_the_time_of_their_arrival() {
+        let plan = plan();
+        let settings = WatermarkSettings::new(WatermarkSpec::Ingestion);
+        let mut ingest = ingest(&plan, settings.into(), 1);
+        ingest.tick(ProcessingTime::from_millis(1_000));
+        let records = [(i64::MAX, 1, Datum::Int(1)), (i64::MIN, 1, Datum::Int(1))];
+        let taken = ingest.take(&mut batch(&plan, &records), now(1_000));
+        let [(0, part)] = &*taken.parts else { panic!("{:?}", taken.parts) };
+        assert_eq!(part.times(), [at(1_000), at(1_000)]);
+        assert_eq!(ingest.watermark(), Watermark(at(1_000)));
+        assert_eq!(taken.marks, Marks::default());
+        ingest.tick(ProcessingTime::from_millis(2_000));
+        assert_eq!(ingest.watermark(), Watermark(at(2_000)), "nobody has to come for that");
     }
 }

@@ -272,6 +272,16 @@ impl RowBatch {
         self.times[index]
     }
 
+    /// Changes the event time of record `index`, which must be below [`Self::len`].
+    pub fn set_time(&mut self, index: usize, time: EventTime) {
+        self.times[index] = time;
+    }
+
+    /// The event times, in arrival order.
+    pub fn times(&self) -> &[EventTime] {
+        &self.times
+    }
+
     /// The position of record `index`, which must be below [`Self::len`].
     pub fn position(&self, index: usize) -> Position {
         self.positions[index]

@@ -18,6 +18,9 @@ impl EventTime {
     pub const MIN: Self = Self(i64::MIN);
     /// After every record.
     pub const MAX: Self = Self(i64::MAX);
+    /// The last instant that is no infinity: as far as a promise made of records can go, since a
+    /// record at the end of time is not the end of the input.
+    pub const LAST: Self = Self(i64::MAX - 1);
 
     /// Milliseconds since the Unix epoch, any `i64`.
     pub const fn from_millis(millis: i64) -> Self {
@@ -39,6 +42,11 @@ impl EventTime {
     #[must_use]
     pub const fn saturating_sub(self, span: Span) -> Self {
         if self.0 == i64::MAX { self } else { Self(self.0.saturating_sub(span.0)) }
+    }
+
+    /// The span from `earlier` to this instant; zero where `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Span {
+        Span::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
 
@@ -65,6 +73,11 @@ impl ProcessingTime {
     /// Milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> i64 {
         self.0
+    }
+
+    /// This instant as the event time of what happens now, never an infinity.
+    pub fn as_event_time(self) -> EventTime {
+        EventTime(self.0).min(EventTime::LAST)
     }
 
     /// Later by `span`; stays at the ends of the type.
@@ -104,6 +117,12 @@ impl Span {
     /// The length in milliseconds.
     pub const fn as_millis(self) -> i64 {
         self.0
+    }
+
+    /// Both spans, one after the other; stays at the end of the type.
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
     }
 }
 
@@ -255,6 +274,9 @@ mod tests {
         assert_eq!(EventTime::MIN.saturating_add(Span(5)), EventTime::MIN);
         assert_eq!(EventTime(i64::MAX - 2).saturating_add(Span(5)), EventTime::MAX);
         assert_eq!(EventTime(i64::MIN + 2).saturating_sub(Span(5)), EventTime::MIN);
+        assert_eq!(EventTime::MAX.since(EventTime::MIN), Span(i64::MAX));
+        assert_eq!(EventTime(3).since(EventTime(5)), Span::ZERO);
+        assert_eq!(ProcessingTime(i64::MAX).as_event_time(), EventTime::LAST);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use nilometer_model::expr::Refinement;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
-use nilometer_model::watermark::{WatermarkSettings, WatermarkSpec};
+use nilometer_model::watermark::{ProgressRules, WatermarkSettings, WatermarkSpec};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -139,13 +139,16 @@ pub(super) fn run(
         plan: plan.clone(),
         symbols: symbols.clone(),
         shards,
-        watermark: WatermarkSettings {
-            spec: WatermarkSpec::Bounded { out_of_orderness: job::OUT_OF_ORDERNESS },
-            idle_after: None,
-            max_future_skew: None,
-        },
+        progress: ProgressRules::default(),
         refinement: Arc::new(Refinement::default()),
-        sources: vec![SourcePart { name: "generator".into(), reader: Box::new(source) }],
+        sources: vec![SourcePart {
+            name: "generator".into(),
+            reader: Box::new(source),
+            watermark: WatermarkSettings::new(WatermarkSpec::Bounded {
+                out_of_orderness: job::OUT_OF_ORDERNESS,
+            })
+            .into(),
+        }],
         sinks: vec![SinkPart { name: SINK.into(), writer: Writer::Panes(Box::new(sink)) }],
         dead_letters: None,
         limits: Limits::default(),

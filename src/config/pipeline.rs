@@ -7,8 +7,9 @@ use nilometer_connectors::text::RecordSchema;
 use nilometer_model::expr::{BindError, Refinement, TypedExpr};
 use nilometer_model::flow::FlowSettings;
 use nilometer_model::plan::{Job, Plan};
+use nilometer_model::row::RowLayout;
 use nilometer_model::symbol::Symbols;
-use nilometer_model::watermark::WatermarkSettings;
+use nilometer_model::watermark::{Estimation, ProgressRules, Punctuation, WatermarkSettings};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,8 +29,10 @@ pub struct Pipeline {
     pub derived: Vec<(Box<str>, TypedExpr)>,
     /// Condition on records.
     pub filter: Option<TypedExpr>,
-    /// How event time advances.
-    pub watermark: WatermarkSettings,
+    /// How the watermark of a source is estimated: that of the first, if there are any.
+    pub watermark: SourceWatermark,
+    /// What holds for the watermark over all sources.
+    pub progress: ProgressRules,
     /// Outputs, in the order of the file.
     pub sinks: Vec<SinkConfig>,
     /// File for records that cannot be used.
@@ -54,13 +57,36 @@ impl Pipeline {
     }
 }
 
-/// One input.
+/// How the watermark of a source is estimated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceWatermark {
+    /// The settings.
+    pub settings: WatermarkSettings,
+    /// What records say, where it is theirs to say.
+    pub mark: Option<TypedExpr>,
+}
+
+impl SourceWatermark {
+    /// The estimate for rows of `layout`.
+    ///
+    /// # Errors
+    /// `symbols` is full: the texts of expressions have no place in it.
+    pub fn bind(&self, layout: &RowLayout, symbols: &Symbols) -> Result<Estimation, BindError> {
+        let bind = |mark| Punctuation::bind(mark, layout, symbols);
+        let punctuation = self.mark.as_ref().map(bind).transpose()?;
+        Ok(Estimation { settings: self.settings, punctuation })
+    }
+}
+
+/// One input, which is one partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceConfig {
     /// Name in summaries, unique.
     pub name: String,
     /// What it is.
     pub kind: SourceKind,
+    /// How its watermark is estimated.
+    pub watermark: SourceWatermark,
 }
 
 /// What an input is.

@@ -10,7 +10,7 @@ use nilometer_model::pane::{PaneKind, Timing};
 use nilometer_model::plan::{Stage, StageInput};
 use nilometer_model::time::{EventTime, Span, Watermark};
 use nilometer_model::value::Value;
-use nilometer_model::watermark::{Generator, WatermarkSettings, WatermarkSpec};
+use nilometer_model::watermark::{Generator, Surroundings, WatermarkSettings, WatermarkSpec};
 use proptest::prelude::*;
 
 /// Panes by place; those of one place in the order in which they came.
@@ -168,18 +168,15 @@ fn generated(script: &[Event]) -> Vec<Event> {
             out_of_orderness = out_of_orderness.max(highest.saturating_sub(time));
         }
     }
-    let mut generator = Generator::new(WatermarkSettings {
-        spec: WatermarkSpec::Bounded { out_of_orderness: Span::from_millis(out_of_orderness) },
-        idle_after: None,
-        max_future_skew: None,
-    });
+    let spec = WatermarkSpec::Bounded { out_of_orderness: Span::from_millis(out_of_orderness) };
+    let mut generator = Generator::new(WatermarkSettings::new(spec), &[]);
     let mut given = Watermark(EventTime::MIN);
     let mut events = Vec::new();
     for event in script {
         let Event::Batch(records) = event else { continue };
         events.push(event.clone());
         for record in records {
-            generator.observe(record.time, None);
+            generator.observe(record.time, Surroundings::default());
         }
         given = given.max(generator.watermark());
         events.push(Event::Watermark(given));

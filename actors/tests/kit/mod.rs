@@ -21,7 +21,7 @@ use nilometer_model::symbol::Symbols;
 use nilometer_model::time::{EventTime, Span};
 use nilometer_model::trigger::Trigger;
 use nilometer_model::value::{Datum, Type};
-use nilometer_model::watermark::{WatermarkSettings, WatermarkSpec};
+use nilometer_model::watermark::{ProgressRules, WatermarkSettings, WatermarkSpec};
 use nilometer_model::window::{Phase, WindowFn};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -171,11 +171,9 @@ pub(crate) fn sink(
 }
 
 pub(crate) fn bounded(out_of_orderness: i64) -> WatermarkSettings {
-    WatermarkSettings {
-        spec: WatermarkSpec::Bounded { out_of_orderness: Span::from_millis(out_of_orderness) },
-        idle_after: None,
-        max_future_skew: None,
-    }
+    WatermarkSettings::new(WatermarkSpec::Bounded {
+        out_of_orderness: Span::from_millis(out_of_orderness),
+    })
 }
 
 pub(crate) fn planned(job: &Job) -> Arc<Plan> {
@@ -194,10 +192,14 @@ pub(crate) fn parts(
         plan: plan.clone(),
         symbols: Arc::new(Symbols::default()),
         shards: 2,
-        watermark: bounded(0),
+        progress: ProgressRules::default(),
         refinement: Arc::default(),
         sources: sources
-            .map(|(number, reader)| SourcePart { name: name(number), reader })
+            .map(|(number, reader)| SourcePart {
+                name: name(number),
+                reader,
+                watermark: bounded(0).into(),
+            })
             .collect(),
         sinks,
         dead_letters: None,

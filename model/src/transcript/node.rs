@@ -18,7 +18,10 @@ use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark, Window};
 use crate::trigger::Trigger;
 use crate::value::Datum;
-use crate::watermark::{Coordinator, Generator, Progress, WatermarkSettings};
+use crate::watermark::{
+    Coordinator, Estimation, Estimator, Generator, Marks, Progress, ProgressRules, Punctuation,
+    Reader, Surroundings, WatermarkSettings,
+};
 use std::sync::Arc;
 
 /// What a transcript is run against.
@@ -32,6 +35,10 @@ pub struct Setup<'a> {
     pub time_field: Option<&'a str>,
     /// How watermarks are estimated where the transcript has no `watermark` line.
     pub watermark: WatermarkSettings,
+    /// What records promise by themselves, where it is theirs to say.
+    pub mark: Option<&'a TypedExpr>,
+    /// What holds for the watermark over all partitions.
+    pub progress: ProgressRules,
     /// Derived fields, in order.
     pub derived: &'a [(Box<str>, TypedExpr)],
     /// The filter.
@@ -76,7 +83,7 @@ struct Node<'a> {
     shard: Shard,
     coordinator: Coordinator,
     /// One per partition.
-    generators: Vec<Generator>,
+    estimators: Vec<Estimator>,
     /// The virtual clock; it stands nowhere before the first `clock` line.
     now: Option<ProcessingTime>,
     has_ended: bool,
@@ -93,10 +100,14 @@ impl<'a> Node<'a> {
         Ok(Self {
             refinement: bind(setup, &symbols)?,
             shard,
-            coordinator: Coordinator::new(setup.watermark, transcript.partitions),
-            generators: (0..transcript.partitions)
-                .map(|_| Generator::new(setup.watermark))
-                .collect(),
+            coordinator: Coordinator::new(
+                setup.progress,
+                &vec![setup.watermark.idle_after; transcript.partitions as usize],
+                0,
+            ),
+            estimators: (0..transcript.partitions)
+                .map(|_| Ok(Estimator::new(estimation(setup, &symbols)?, &[])))
+                .collect::<Result<_, BindError>>()?,
             is_manual: transcript.is_manual,
             symbols,
             setup,
@@ -133,13 +144,11 @@ impl<'a> Node<'a> {
         }
         let mut partitions = Vec::new();
         for line in lines {
-            if let Some(generator) = self.generators.get_mut(line.partition as usize) {
-                generator.observe(line.time, self.now);
-            }
             if !partitions.contains(&line.partition) {
                 partitions.push(line.partition);
             }
         }
+        self.watch(&mut batch);
         for failed in self.refinement.apply(&mut batch, &self.symbols).failed {
             // The position of a record is its line.
             let line = usize::try_from(failed.position.offset).unwrap_or(0);
@@ -147,10 +156,35 @@ impl<'a> Node<'a> {
         }
         self.shard.records(&batch, &mut self.out).map_err(here)?;
         for partition in partitions {
-            let report = self.report(partition, false, true);
+            let report = self.report(partition, Reader::Behind, true);
             self.progress(report)?;
         }
         Ok(())
+    }
+
+    /// Lets every record tell its partition the time; one that is to be rejected goes.
+    fn watch(&mut self, batch: &mut RowBatch) {
+        let mut rejected = Vec::new();
+        for index in 0..batch.len() {
+            let position = batch.position(index);
+            let others = (0_u32..).zip(&self.estimators);
+            let others = others.filter(|(other, _)| *other != position.partition);
+            let others = others.map(|(_, estimator)| estimator.generator.head()).max();
+            let others = others.filter(|head| *head > EventTime::MIN);
+            let around = Surroundings { now: self.now, others };
+            let Some(estimator) = self.estimators.get_mut(position.partition as usize) else {
+                continue;
+            };
+            let watched =
+                estimator.watch((batch, index), around, &self.symbols, &mut Marks::default());
+            if let Err(too_far) = watched {
+                // The position of a record is its line.
+                let line = usize::try_from(position.offset).unwrap_or(0);
+                self.refused.push((line, too_far.to_string().into()));
+                rejected.push(index);
+            }
+        }
+        batch.retain(|index| !rejected.contains(&index));
     }
 
     fn fill(&self, batch: &mut RowBatch, line: &RecordLine) -> Result<(), RunProblem> {
@@ -176,22 +210,28 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    fn report(&self, partition: u32, is_at_end: bool, has_records: bool) -> Progress {
-        let estimate = match self.generators.get(partition as usize) {
-            Some(generator) if !self.is_manual => generator.watermark(),
-            Some(_) | None => Watermark::MIN,
-        };
-        Progress { partition, watermark: estimate, is_at_end, is_finished: false, has_records }
+    fn report(&self, partition: u32, reader: Reader, has_records: bool) -> Progress {
+        let estimate = self.estimators.get(partition as usize);
+        let estimate = estimate.map(|estimator| &estimator.generator);
+        let watermark = estimate.filter(|_| !self.is_manual).map(Generator::watermark);
+        Progress {
+            partition,
+            watermark: watermark.unwrap_or(Watermark::MIN),
+            shares: Vec::new(),
+            head: estimate.map_or(EventTime::MIN, Generator::head),
+            reader,
+            has_records,
+        }
     }
 
     fn progress(&mut self, report: Progress) -> Result<(), Fault> {
-        let rose = self.coordinator.progress(report);
+        let rose = self.coordinator.progress(&report);
         self.deliver(rose)
     }
 
     /// A `watermark` line: what the partition's reader promises from now on.
     fn promise(&mut self, partition: u32, time: EventTime) -> Result<(), Fault> {
-        let report = self.report(partition, false, false);
+        let report = self.report(partition, Reader::Behind, false);
         self.progress(Progress { watermark: Watermark(time), ..report })
     }
 
@@ -200,12 +240,15 @@ impl<'a> Node<'a> {
     fn clock(&mut self, now: ProcessingTime) -> Result<(), Fault> {
         let now = self.now.map_or(now, |before| before.max(now));
         if !self.has_ended {
-            for partition in 0..self.generators.len() as u32 {
-                let report = self.report(partition, true, false);
+            for partition in 0..self.estimators.len() as u32 {
+                let report = self.report(partition, Reader::AtEnd, false);
                 self.progress(report)?;
             }
         }
         self.now = Some(now);
+        for estimator in &mut self.estimators {
+            estimator.generator.tick(now);
+        }
         let rose = self.coordinator.tick(now);
         self.deliver(rose)?;
         self.shard.tick(now, &mut self.out).map_err(here)
@@ -226,8 +269,8 @@ impl<'a> Node<'a> {
 
     fn end(&mut self) -> Result<(), Fault> {
         self.has_ended = true;
-        for partition in 0..self.generators.len() as u32 {
-            let report = Progress { is_finished: true, ..self.report(partition, true, false) };
+        for partition in 0..self.estimators.len() as u32 {
+            let report = self.report(partition, Reader::Finished, false);
             self.progress(report)?;
         }
         Ok(())
@@ -241,12 +284,18 @@ impl<'a> Node<'a> {
     /// The whole node becomes bytes and comes back in a process that has never seen a text.
     fn restart(&mut self) -> Result<(), RunProblem> {
         let shard = self.shard.encode()?;
-        let marks = postcard::to_stdvec(&(&self.coordinator, &self.generators, self.now))?;
+        let generators: Vec<_> = self.estimators.iter().map(|known| &known.generator).collect();
+        let marks = postcard::to_stdvec(&(&self.coordinator, generators, self.now))?;
         self.symbols = Arc::new(Symbols::default());
         let (plan, symbols) = (self.setup.plan.clone(), self.symbols.clone());
         self.shard = Shard::decode(plan, symbols, (0, 1), &shard)?;
         self.shard.trace_drops(true);
-        (self.coordinator, self.generators, self.now) = postcard::from_bytes(&marks)?;
+        let generators: Vec<Generator>;
+        (self.coordinator, generators, self.now) = postcard::from_bytes(&marks)?;
+        for (estimator, generator) in self.estimators.iter_mut().zip(generators) {
+            let punctuation = estimation(self.setup, &self.symbols)?.punctuation;
+            *estimator = Estimator { generator, punctuation };
+        }
         self.refinement = bind(self.setup, &self.symbols)?;
         Ok(())
     }
@@ -327,6 +376,12 @@ impl<'a> Node<'a> {
 
 fn bind(setup: Setup<'_>, symbols: &Symbols) -> Result<Refinement, BindError> {
     Refinement::bind(setup.derived, setup.filter, &setup.plan.row, symbols)
+}
+
+fn estimation(setup: Setup<'_>, symbols: &Symbols) -> Result<Estimation, BindError> {
+    let bind = |mark| Punctuation::bind(mark, &setup.plan.row, symbols);
+    let punctuation = setup.mark.map(bind).transpose()?;
+    Ok(Estimation { settings: setup.watermark, punctuation })
 }
 
 /// Appends the signals that a trigger waits for.

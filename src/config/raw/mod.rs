@@ -14,17 +14,19 @@ pub(crate) mod source;
 pub(crate) mod table;
 pub(crate) mod text_or_table;
 pub(crate) mod trigger;
+pub(crate) mod watermark;
 pub(crate) mod window;
 
 use group::{RawDefaults, RawGroup};
 use lists::{List, Names, Tables};
-use quantity::{Length, Limit, Size};
+use quantity::{Limit, Size};
 use reader::Presence::{Default, Optional, Required};
 use scalar::{Whole, raw_names};
 use sink::RawSink;
 use source::RawSource;
 use table::raw_table;
 use text_or_table::{RawField, RawShards};
+use watermark::RawWatermark;
 
 raw_table! {
     /// A pipeline: what is read, how it is grouped, and where results go.
@@ -151,30 +153,6 @@ raw_names! {
         Ip = "ip",
         /// A JSON object.
         Object = "object",
-    }
-}
-
-raw_table! {
-    /// How far event time has certainly come.
-    pub(crate) struct RawWatermark {
-        /// `end_of_input` (nothing is complete before all input is read; the default where all sources are files) or `bounded` (the largest event time less `out_of_orderness`).
-        kind: RawWatermarkKind = Optional,
-        /// How far behind the largest event time a record may come and still be in time; must be given for `bounded`.
-        out_of_orderness: Length = Optional,
-        /// A source that is at its end and silent for so long holds nothing back, or `"off"`; by default `"30s"` where a source is live.
-        idle_after: Limit = Optional,
-        /// An event time further ahead of the clock than this does not move the watermark past the clock, or `"off"`; by default `"5m"` where a source is live.
-        max_future_skew: Limit = Optional,
-    }
-}
-
-raw_names! {
-    /// How the watermark is estimated.
-    pub(crate) enum RawWatermarkKind ("watermark") {
-        /// Nothing is complete before all input is read.
-        EndOfInput = "end_of_input",
-        /// The largest event time less a bound.
-        Bounded = "bounded",
     }
 }
 

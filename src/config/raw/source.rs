@@ -6,6 +6,7 @@ use super::reader::Presence::{Default, Optional, Required};
 use super::scalar::{Ratio, Whole, raw_names};
 use super::table::{raw_kinds, raw_table};
 use super::text_or_table::RawStart;
+use super::watermark::RawSourceWatermark;
 
 raw_kinds! {
     /// One input.
@@ -38,6 +39,10 @@ raw_table! {
         delimiter: String = Optional,
         /// Most bytes of a line of `ndjson` or `csv`; a longer one is rejected.
         line_max: Size = Default("\"1MiB\""),
+        /// Whether the files are `one` partition, read one after the other, or one partition `per_file`, read beside each other, each with a watermark of its own.
+        partitions: RawPartitions = Default("\"one\""),
+        /// How its watermark is estimated, where that differs from `[watermark]`.
+        watermark: RawSourceWatermark = Optional,
     }
 }
 
@@ -52,6 +57,8 @@ raw_table! {
         listen: String = Required,
         /// Bytes of datagrams that wait for the engine at most; beyond it, datagrams are dropped and counted.
         receive_buffer: Size = Default("\"8MiB\""),
+        /// How its watermark is estimated, where that differs from `[watermark]`.
+        watermark: RawSourceWatermark = Optional,
     }
 }
 
@@ -100,6 +107,8 @@ raw_table! {
         sampling: List<Whole<1, 4_294_967_295>> = Default("[1, 1, 100, 1000]"),
         /// Part of the conversations that are over IPv6, 0 to 1.
         ipv6_share: Ratio<1> = Default("0.2"),
+        /// How its watermark is estimated, where that differs from `[watermark]`.
+        watermark: RawSourceWatermark = Optional,
     }
 }
 
@@ -114,6 +123,16 @@ raw_names! {
         Ndjson = "ndjson",
         /// Comma-separated values with a header.
         Csv = "csv",
+    }
+}
+
+raw_names! {
+    /// Partitions of a source of files.
+    pub(crate) enum RawPartitions ("partitioning") {
+        /// All files, one after the other.
+        One = "one",
+        /// Each file.
+        PerFile = "per_file",
     }
 }
 

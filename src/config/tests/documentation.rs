@@ -27,7 +27,8 @@ fn table(schema: &Json, name: &str) -> String {
         };
         let meaning = rule["description"].as_str().unwrap();
         // The kind decides which table this is.
-        let value = if setting == "kind" && rule.get("$ref").is_some() && name != "Watermark" {
+        let is_kind = setting == "kind" && !name.ends_with("Watermark");
+        let value = if is_kind && rule.get("$ref").is_some() {
             meaning.trim_end_matches('.').to_owned()
         } else {
             value(schema, rule)

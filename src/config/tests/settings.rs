@@ -3,7 +3,7 @@
 use crate::config::{FileFormat, Origin, Pipeline, Records, SinkKind, SourceKind, load_text};
 use nilometer_model::pane::AccumulationMode;
 use nilometer_model::time::Span;
-use nilometer_model::watermark::WatermarkSpec;
+use nilometer_model::watermark::{FutureSkew, WatermarkSpec};
 use nilometer_model::window::WindowFn;
 
 const TEXT: &str = r#"
@@ -115,8 +115,8 @@ fn a_pipeline_is_what_was_typed() {
     assert_eq!(*format, FileFormat::Csv { delimiter: b';' });
     let Records::Declared(schema) = &pipeline.records else { panic!("{:?}", pipeline.records) };
     assert_eq!(&*schema.time, "when");
-    assert_eq!(pipeline.watermark.spec, WatermarkSpec::EndOfInput);
-    assert_eq!(pipeline.watermark.max_future_skew, None);
+    assert_eq!(pipeline.watermark.settings.spec, WatermarkSpec::EndOfInput);
+    assert_eq!(pipeline.watermark.settings.future_skew, FutureSkew::Off);
     assert_eq!(pipeline.sinks.first().map(|sink| sink.name.as_str()), Some("stdout"));
     assert!(matches!(pipeline.sinks.first().unwrap().kind, SinkKind::Stdout { .. }));
     let [all, best] = pipeline.job.groupings.as_slice() else { panic!("{:?}", pipeline.job) };
@@ -170,6 +170,7 @@ aggregates = { b = "sum(bytes)", n = "count()", p = "max(packets)", h = "min(hos
         ]
     );
     assert_eq!(group.key.get(1).unwrap().each.len(), 2);
-    assert_eq!(pipeline.watermark.idle_after, Some(Span::from_millis(30_000)));
-    assert_eq!(pipeline.watermark.max_future_skew, Some(Span::from_millis(300_000)));
+    assert_eq!(pipeline.watermark.settings.idle_after, Some(Span::from_millis(30_000)));
+    let skew = FutureSkew::Clock(Span::from_millis(300_000));
+    assert_eq!(pipeline.watermark.settings.future_skew, skew);
 }

@@ -3,13 +3,16 @@
 use super::generator;
 use super::names::{check_unique, check_word};
 use crate::config::node::Origin;
-use crate::config::pipeline::{FileFormat, FlowConfig, Records, SourceConfig, SourceKind};
+use crate::config::pipeline::{FileFormat, FlowConfig, Records, SourceKind};
 use crate::config::place::Place;
 use crate::config::problem::Problems;
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::scalar::Choice;
-use crate::config::raw::source::{RawFiles, RawFormat, RawPreset, RawSource, RawUdp};
+use crate::config::raw::source::{
+    RawFiles, RawFormat, RawPartitions, RawPreset, RawSource, RawUdp,
+};
 use crate::config::raw::text_or_table::RawField;
+use crate::config::raw::watermark::RawSourceWatermark;
 use crate::config::raw::{RawBiflow, RawConfig, RawFlows, RawRecord, RawTimeUnit, RawType};
 use nilometer_connectors::flow_tables::{FlowTableError, read_applications, read_exporters};
 use nilometer_connectors::text::{RecordField, RecordSchema, TimeUnit};
@@ -18,23 +21,53 @@ use nilometer_model::value::Type;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+/// A source, before it is decided how its watermark is estimated.
+#[derive(Debug)]
+pub(crate) struct Input<'a> {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it is.
+    pub(crate) kind: SourceKind,
+    /// Whether each of its files is a partition of its own.
+    pub(crate) per_file: bool,
+    /// What it says of its watermark.
+    pub(crate) watermark: &'a Given<RawSourceWatermark>,
+}
+
+impl Input<'_> {
+    /// How many partitions it has.
+    pub(crate) fn partitions(&self) -> usize {
+        match &self.kind {
+            SourceKind::Files { paths, .. } if self.per_file => paths.len(),
+            SourceKind::Files { .. } | SourceKind::Udp { .. } | SourceKind::Generator(_) => 1,
+        }
+    }
+}
+
 /// The sources; one that is wrong is reported and left out.
-pub(crate) fn sources(raw: &RawConfig, problems: &mut Problems) -> Vec<SourceConfig> {
+pub(crate) fn inputs<'a>(raw: &'a RawConfig, problems: &mut Problems) -> Vec<Input<'a>> {
     let raw = raw.source.value().map_or(&[][..], |sources| &sources.tables);
     let mut sources = Vec::new();
     for (index, source) in raw.iter().enumerate() {
-        let (kind, name, default_name) = match source {
-            RawSource::Files(files) => (files_source(files, problems), &files.name, "files"),
-            RawSource::Udp(udp) => (udp_source(udp, problems), &udp.name, "udp"),
-            RawSource::Generator(generator) => {
-                (generator::source(generator), &generator.name, "generator")
+        let (kind, name, default_name, watermark) = match source {
+            RawSource::Files(files) => {
+                (files_source(files, problems), &files.name, "files", &files.watermark)
             }
+            RawSource::Udp(udp) => (udp_source(udp, problems), &udp.name, "udp", &udp.watermark),
+            RawSource::Generator(generator) => {
+                let kind = generator::source(generator);
+                (kind, &generator.name, "generator", &generator.watermark)
+            }
+        };
+        let per_file = match source {
+            RawSource::Files(files) => files.partitions.value() == Some(&RawPartitions::PerFile),
+            RawSource::Udp(_) | RawSource::Generator(_) => false,
         };
         if let Given::Value(name) = name {
             check_word(&name.value, "source", name.place, problems);
         }
         let name = name.value().cloned().unwrap_or_else(|| format!("{default_name}-{index}"));
-        sources.extend(kind.map(|kind| SourceConfig { name, kind }));
+        sources.extend(kind.map(|kind| Input { name, kind, per_file, watermark }));
     }
     let named = raw.iter().filter_map(|source| match source {
         RawSource::Files(files) => files.name.get(),
@@ -153,10 +186,10 @@ fn udp_source(udp: &RawUdp, problems: &mut Problems) -> Option<SourceKind> {
 /// What the records are: flows where a source gives flows, else what `[record]` declares.
 pub(crate) fn records(
     raw: &RawConfig,
-    sources: &[SourceConfig],
+    sources: &[Input<'_>],
     problems: &mut Problems,
 ) -> Option<Records> {
-    let is_flow = |source: &SourceConfig| source.kind.is_flow();
+    let is_flow = |source: &Input<'_>| source.kind.is_flow();
     let flow = sources.iter().find(|source| is_flow(source));
     let other = sources.iter().find(|source| !is_flow(source));
     let flows = raw.flows.get();

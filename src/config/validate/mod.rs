@@ -4,6 +4,7 @@
 //! mistakes are reported; only if there is none is there a [`Pipeline`].
 
 mod aggregates;
+mod estimates;
 mod expressions;
 mod generator;
 mod groups;
@@ -11,8 +12,8 @@ mod inputs;
 mod names;
 mod outputs;
 mod planned;
-mod time;
 mod triggers;
+mod watermarks;
 mod windows;
 
 use super::pipeline::{Pipeline, Records};
@@ -27,6 +28,7 @@ use nilometer_actors::credit::Limits;
 use nilometer_model::plan::{Job, PhaseBy, Spread};
 use std::path::PathBuf;
 use std::sync::Arc;
+use watermarks::Watermarks;
 
 /// Validates a configuration whose settings have been read; `None` if anything is wrong, which
 /// has then been reported.
@@ -35,12 +37,13 @@ pub(crate) fn validate(
     mut settings: Vec<Setting>,
     problems: &mut Problems,
 ) -> Option<Pipeline> {
-    let sources = inputs::sources(raw, problems);
-    let records = inputs::records(raw, &sources, problems);
+    let inputs = inputs::inputs(raw, problems);
+    let records = inputs::records(raw, &inputs, problems);
     let sinks = outputs::sinks(raw, problems);
-    let is_live = sources.iter().any(|source| source.kind.is_live());
-    let watermark = time::watermark(raw, is_live, (&mut settings, problems));
+    let is_live = inputs.iter().any(|input| input.kind.is_live());
     let mut scope = Scope::new(raw, &records, is_live);
+    // Before there are derived fields: the filter may leave out what carries a watermark.
+    let watermarks = watermarks::watermarks(raw, &inputs, &scope, (&mut settings, problems));
     let expressions = Expressions::new(raw, &mut scope, problems);
     let groupings = groups::groups(raw, &scope, problems);
     if let Some(name) = raw.pipeline.value().and_then(|pipeline| pipeline.name.get()) {
@@ -54,7 +57,8 @@ pub(crate) fn validate(
         settings.retain(|setting| !setting.path.starts_with("flows."));
     }
     outputs::default_sinks(raw, &mut settings);
-    let extra_fields = expressions.fields(&groupings);
+    let marks = watermarks.iter().flat_map(Watermarks::fields);
+    let extra_fields = expressions.fields(&groupings).into_iter().chain(marks).collect();
     let job = Job {
         name: name.as_str().into(),
         fields: scope.fields().to_vec(),
@@ -68,14 +72,16 @@ pub(crate) fn validate(
         cascade: *pipeline.cascade.value()?,
     };
     let plan = planned::plan(&job, raw, problems)?;
+    let watermarks = watermarks?;
     Some(Pipeline {
         job,
         plan: Arc::new(plan),
-        sources,
+        sources: watermarks.sources,
         records: records?,
         derived: expressions.derived,
         filter: expressions.filter,
-        watermark: watermark?,
+        watermark: watermarks.first,
+        progress: watermarks.rules,
         sinks,
         dead_letters: raw.dead_letters.value().map(PathBuf::from),
         shards: match pipeline.shards.value()? {

@@ -1,0 +1,188 @@
+//! The watermark of a pipeline over all of its partitions: a minimum that never goes back.
+//!
+//! Takes what partitions report and what the clock says, and decides: how far the watermark has
+//! come, and the second ones beside it; who is idle; whose turn it is to read; whether windows are
+//! to emit what they hold although the watermark stands still. It has no clock: time comes with
+//! the tick. Invariant WM-1: what it gives out only rises, whatever partitions do.
+
+use super::alignment::{Alignment, Grant};
+use super::partition::{Partition, PartitionState, Progress, Reader};
+use super::settings::{AllIdle, ProgressRules};
+use super::standing::Standstill;
+use crate::time::{EventTime, ProcessingTime, Span, Watermark};
+use serde::{Deserialize, Serialize};
+
+/// The watermark of a pipeline over all of its source partitions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Coordinator {
+    rules: ProgressRules,
+    pub(super) partitions: Vec<Partition>,
+    pub(super) alignment: Alignment,
+    /// What has been given out. Never falls (WM-1).
+    watermark: Watermark,
+    /// The second watermarks given out, in the order of the pipeline's shares. Never fall (WM-1).
+    shares: Vec<Watermark>,
+    /// The last tick.
+    now: Option<ProcessingTime>,
+    standstill: Standstill,
+}
+
+impl Coordinator {
+    /// For a partition per element of `idle_after`, none of which has said anything: until each has
+    /// spoken or is known to be idle, nothing is promised. `shares` is how many second watermarks
+    /// there are.
+    pub fn new(rules: ProgressRules, idle_after: &[Option<Span>], shares: usize) -> Self {
+        let unheard = |limit: &Option<Span>| Partition::unheard(*limit, shares);
+        Self {
+            rules,
+            partitions: idle_after.iter().map(unheard).collect(),
+            alignment: Alignment::new(rules.max_drift, idle_after.len()),
+            watermark: Watermark::MIN,
+            shares: vec![Watermark::MIN; shares],
+            now: None,
+            standstill: Standstill::default(),
+        }
+    }
+
+    /// Takes a report; returns the pipeline's watermark if it rose. A report of a partition that
+    /// does not exist is ignored. Ask [`Self::grants`] behind it, where partitions read in step.
+    pub fn progress(&mut self, report: &Progress) -> Option<Watermark> {
+        let index = report.partition as usize;
+        self.partitions.get_mut(index)?.report(report, self.watermark);
+        match report.reader {
+            Reader::AtEnd => self.alignment.is_at_end(index),
+            Reader::Finished => self.alignment.has_ended(index),
+            Reader::Behind | Reader::Blocked => {}
+        }
+        if report.has_records {
+            self.standstill.take_records();
+        }
+        self.advance()
+    }
+
+    /// A reader has read records and waits for its turn to hand them on: the earliest of them is at
+    /// `head`, and in front of them it promises `watermark`. Returns the pipeline's watermark if it
+    /// rose. Ask [`Self::grants`] behind it.
+    pub fn wait(
+        &mut self,
+        partition: u32,
+        head: EventTime,
+        watermark: Watermark,
+    ) -> Option<Watermark> {
+        let index = partition as usize;
+        self.partitions.get_mut(index)?.wait(watermark, self.watermark);
+        self.alignment.waits(index, head);
+        self.advance()
+    }
+
+    /// A reader was stopped: it reads no more, and promises no more than it did. Ask
+    /// [`Self::grants`] behind it.
+    pub fn stop(&mut self, partition: u32) {
+        self.alignment.has_ended(partition as usize);
+    }
+
+    /// Takes notice that a partition is idle, from a source that knows so; returns the pipeline's
+    /// watermark if it rose. A partition that has ended, or does not exist, stays as it is.
+    pub fn rest(&mut self, partition: u32) -> Option<Watermark> {
+        self.partitions.get_mut(partition as usize)?.rest();
+        self.advance()
+    }
+
+    /// Readers that wait and whose turn it is: each is told once.
+    pub fn grants(&mut self) -> Vec<Grant> {
+        self.alignment.grants()
+    }
+
+    /// Takes the time; returns the pipeline's watermark if it rose because of it. Ask
+    /// [`Self::closes`] behind it.
+    pub fn tick(&mut self, now: ProcessingTime) -> Option<Watermark> {
+        let before = self.now.unwrap_or(now);
+        self.now = Some(now.max(before));
+        let elapsed = now.since(before);
+        for partition in &mut self.partitions {
+            partition.pass(elapsed);
+        }
+        let risen = self.advance();
+        // Time counts as standing still while nobody is on the way to its end.
+        let is_quiet = self
+            .partitions
+            .iter()
+            .all(|partition| partition.is_at_end || partition.state == PartitionState::Finished);
+        self.standstill.pass(elapsed, is_quiet);
+        risen
+    }
+
+    /// Whether windows are to emit what they hold now, since the watermark has stood still for too
+    /// long: once, and again only when more records have come.
+    pub fn closes(&mut self) -> bool {
+        self.rules.close_after.is_some_and(|limit| self.standstill.closes(limit))
+    }
+
+    /// The pipeline's watermark.
+    pub const fn watermark(&self) -> Watermark {
+        self.watermark
+    }
+
+    /// The second watermarks, in the order of the pipeline's shares; each at least the watermark.
+    pub fn shares(&self) -> &[Watermark] {
+        &self.shares
+    }
+
+    pub(super) const fn standstill(&self) -> &Standstill {
+        &self.standstill
+    }
+
+    pub(super) const fn standstill_mut(&mut self) -> &mut Standstill {
+        &mut self.standstill
+    }
+
+    /// The lowest of what the partitions that count say; `None` where nothing more can be said.
+    fn lowest(&self, of: impl Fn(&Partition) -> Watermark) -> Option<Watermark> {
+        let mut lowest = None;
+        let (mut is_finished, mut is_idle) = (true, true);
+        for partition in &self.partitions {
+            match partition.state {
+                PartitionState::Active => {
+                    (is_finished, is_idle) = (false, false);
+                    lowest = Some(of(partition).min(lowest.unwrap_or(Watermark::MAX)));
+                }
+                PartitionState::CatchingUp => (is_finished, is_idle) = (false, false),
+                PartitionState::Idle => is_finished = false,
+                PartitionState::Finished => {}
+            }
+        }
+        if lowest.is_some() {
+            return lowest;
+        }
+        if is_finished {
+            return Some(Watermark::MAX);
+        }
+        match self.rules.all_idle {
+            AllIdle::Advance(delay) if is_idle => {
+                let now = self.now?.as_event_time();
+                Some(Watermark(now.saturating_sub(delay)))
+            }
+            AllIdle::Advance(_) | AllIdle::Hold => None,
+        }
+    }
+
+    fn advance(&mut self) -> Option<Watermark> {
+        let risen = self.lowest(|partition| partition.watermark);
+        let risen = risen.filter(|candidate| *candidate > self.watermark);
+        if let Some(watermark) = risen {
+            self.watermark = watermark;
+            self.standstill.rise();
+        }
+        for number in 0..self.shares.len() {
+            let of = |partition: &Partition| {
+                let share = partition.shares.get(number).copied().unwrap_or(Watermark::MIN);
+                share.max(partition.watermark)
+            };
+            let lowest = self.lowest(of).unwrap_or(Watermark::MIN).max(self.watermark);
+            if let Some(share) = self.shares.get_mut(number) {
+                *share = lowest.max(*share);
+            }
+        }
+        risen
+    }
+}
