@@ -72,3 +72,7 @@ impl fmt::Display for Custom {
         f.write_str(self.0.name())
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/custom.md")]
+struct Page;

@@ -36,6 +36,24 @@ pub struct Job {
     pub cascade: bool,
 }
 
+impl Job {
+    /// A job over records with `fields`: instants, placed by the fields that all groupings share in
+    /// 256 key groups, rolled up where that can be.
+    pub fn new(name: &str, fields: Vec<Field>, groupings: Vec<Grouping>) -> Self {
+        Self {
+            name: name.into(),
+            fields,
+            groupings,
+            shard_by: None,
+            key_groups: 256,
+            extra_fields: Vec::new(),
+            spread: None,
+            phase: None,
+            cascade: true,
+        }
+    }
+}
+
 /// Records that cover an interval of event time, both ends inclusive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spread {
@@ -86,6 +104,28 @@ pub struct Grouping {
     pub sinks: Vec<Box<str>>,
     /// Where copies go that its windows do not take, or take late.
     pub late: Option<LateSpec>,
+}
+
+impl Grouping {
+    /// A grouping without key, aggregates or sinks, and with the defaults: totals so far, on time and
+    /// then for every batch of late records, of which none are allowed.
+    pub fn new(name: &str, window: WindowFn) -> Self {
+        Self {
+            name: name.into(),
+            key: Vec::new(),
+            window,
+            trigger: Trigger::default_trigger(),
+            mode: AccumulationMode::Accumulating,
+            emission: Emission::default(),
+            allow_closing: false,
+            allowed_lateness: Span::ZERO,
+            aggregates: Vec::new(),
+            gap_field: None,
+            top_k: None,
+            sinks: Vec::new(),
+            late: None,
+        }
+    }
 }
 
 /// A key field: one field of the record, or each of several (a record then counts once for each).
@@ -139,6 +179,14 @@ pub struct TopKSpec {
     pub require: Vec<Box<str>>,
     /// Whether an `__other` entry carries what is not listed.
     pub other: bool,
+}
+
+impl AggregateSpec {
+    /// `function` of `field`, called `name`; a count needs no field.
+    pub fn new(name: &str, function: Function, field: Option<&str>) -> Self {
+        let fields = field.into_iter().map(Into::into).collect();
+        Self { name: name.into(), function, fields, spread: false }
+    }
 }
 
 /// A validated pipeline.

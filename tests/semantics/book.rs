@@ -1,13 +1,13 @@
 //! The examples of the book "Streaming Systems": thirteen configurations over nine values, with all
 //! that Beam says of each pane. On-time panes are always emitted, touching sessions stay apart.
 
+use crate::custom::UntilTheNext;
 use crate::kit::{Pane, Run, after_watermark, fixed, repeat, sessions, span, sums};
-use nilometer_model::custom::{Custom, CustomWindow};
+use nilometer_model::custom::Custom;
 use nilometer_model::pane::{AccumulationMode, Emission};
 use nilometer_model::plan::Grouping;
 use nilometer_model::time::{EventTime, ProcessingTime, Window};
 use nilometer_model::trigger::{CustomTrigger, Facts, Seen, Trigger};
-use nilometer_model::value::Value as Field;
 use nilometer_model::window::{Touching, WindowFn};
 use serde_json::Value;
 use std::sync::Arc;
@@ -152,32 +152,6 @@ fn every_configuration_gives_the_panes_of_the_book() {
         wanted.sort();
         got.sort();
         assert_eq!(got, wanted, "{name}: {}", book["configurations"][name]);
-    }
-}
-
-/// Windows that last until the next record: a custom function that makes windows shrink.
-#[derive(Debug)]
-struct UntilTheNext;
-
-impl CustomWindow for UntilTheNext {
-    fn name(&self) -> &str {
-        "until_the_next"
-    }
-
-    fn assign(&self, time: EventTime, _: &[Field], windows: &mut Vec<Window>) {
-        windows.push(Window::new(time, EventTime::MAX));
-    }
-
-    fn is_merging(&self) -> bool {
-        true
-    }
-
-    fn merge(&self, windows: &mut [Window]) {
-        for number in 1..windows.len() {
-            let next = windows[number].start();
-            let window = &mut windows[number - 1];
-            *window = Window::new(window.start(), window.end().min(next));
-        }
     }
 }
 

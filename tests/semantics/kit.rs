@@ -6,7 +6,7 @@
 
 use nilometer_model::account::StageAccount;
 use nilometer_model::aggregate::Function;
-use nilometer_model::pane::{AccumulationMode, Emission, PaneKind, Timing};
+use nilometer_model::pane::{AccumulationMode, PaneKind, Timing};
 use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan};
 use nilometer_model::planner::plan;
 use nilometer_model::row::{Field, Position, RowBatch};
@@ -48,24 +48,13 @@ pub(crate) fn repeat(inner: Trigger) -> Trigger {
 /// A grouping by `key` with the sum of `v`; all else can be changed.
 pub(crate) fn sums(window: WindowFn, trigger: Trigger, mode: AccumulationMode) -> Grouping {
     Grouping {
-        name: "sums".into(),
         key: vec![KeyColumn::plain("key")],
-        window,
         trigger,
         mode,
-        emission: Emission::default(),
         allow_closing: true,
-        allowed_lateness: Span::ZERO,
-        aggregates: vec![AggregateSpec {
-            name: "sum".into(),
-            function: Function::Sum,
-            fields: vec!["v".into()],
-            spread: false,
-        }],
-        gap_field: None,
-        top_k: None,
+        aggregates: vec![AggregateSpec::new("sum", Function::Sum, Some("v"))],
         sinks: vec!["out".into()],
-        late: None,
+        ..Grouping::new("sums", window)
     }
 }
 
@@ -123,17 +112,7 @@ impl Run {
     pub(crate) fn with_fields(grouping: Grouping, fields: &[(&str, Type)]) -> Self {
         let own = [("key", Type::Text), ("v", Type::I64)];
         let fields = own.iter().chain(fields).map(|(name, ty)| Field::new(name, *ty));
-        let job = Job {
-            name: "semantics".into(),
-            fields: fields.collect(),
-            groupings: vec![grouping],
-            shard_by: None,
-            key_groups: 16,
-            extra_fields: Vec::new(),
-            spread: None,
-            phase: None,
-            cascade: true,
-        };
+        let job = Job::new("semantics", fields.collect(), vec![grouping]);
         let plan = Arc::new(plan(&job).unwrap());
         let symbols = Arc::new(Symbols::default());
         let shard = Shard::new(plan.clone(), symbols.clone(), 0, 1);

@@ -5,6 +5,7 @@
 mod beam;
 mod book;
 mod conformance;
+mod custom;
 mod drawing;
 mod grammar;
 mod kit;
