@@ -350,3 +350,64 @@ fn a_cascade_with_early_panes_fires_each_level_with_the_one_below() {
     run.watermark(i64::MAX);
     assert!(run.shard.is_empty());
 }
+
+#[test]
+fn a_trigger_waits_for_each_of_its_instants() {
+    let delay = |millis| Trigger::AfterProcessingTime(Span::from_millis(millis));
+    let both = Trigger::Repeat(Box::new(Trigger::All(vec![delay(5), delay(10)])));
+    let mut run = run(fixed(10), both, AccumulationMode::Discarding, 0);
+    run.tick(100);
+    run.records(&at(&[(1, 1)]));
+    assert_eq!(run.tick(105), Vec::<String>::new());
+    run.restart();
+    assert_eq!(run.tick(109), Vec::<String>::new());
+    assert_eq!(run.tick(110), ["s 1 [0,10)#0 early +1"]);
+}
+
+#[test]
+fn a_session_that_grows_beyond_the_watermark_returns_to_its_early_phase() {
+    // Early until the end, then for each second record; by two forms.
+    let until_end = Trigger::RepeatUntil(
+        Box::new(Trigger::AfterCount(3)),
+        Box::new(Trigger::AfterWatermark { early: None, late: None }),
+    );
+    let late = || Trigger::AfterCount(2);
+    for trigger in [
+        early_late(Some(Trigger::AfterCount(3)), Some(late())),
+        Trigger::Sequence(vec![until_end, Trigger::Repeat(Box::new(late()))]),
+    ] {
+        let text = trigger.to_string();
+        let mut run = run(sessions(10), trigger, AccumulationMode::Accumulating, 100);
+        run.records(&at(&[(1, 1)]));
+        assert_eq!(run.watermark(12), ["s 1 [1,11)#0 on +1"], "{text}");
+        // Late for its own session and for the one it joins; the second makes a pane.
+        assert_eq!(run.records(&at(&[(1, 2)])), Vec::<String>::new(), "{text}");
+        assert_eq!(run.records(&at(&[(0, 4)])), ["s 1 [0,11)#0 late +7"], "{text}");
+        // The end is ahead again: three records since the last pane are needed, or the watermark.
+        assert_eq!(run.records(&at(&[(10, 8)])), Vec::<String>::new(), "{text}");
+        assert_eq!(run.records(&at(&[(10, 16)])), Vec::<String>::new(), "{text}");
+        run.restart();
+        assert_eq!(run.records(&at(&[(11, 32)])), ["s 1 [0,21)#0 early +63"], "{text}");
+        run.records(&at(&[(11, 64)]));
+        assert_eq!(run.watermark(21), ["s 1 [0,21)#1 on +127"], "{text}");
+        run.watermark(i64::MAX);
+        assert!(run.shard.is_empty());
+    }
+}
+
+#[test]
+fn no_other_key_changes_the_timing_of_a_pane() {
+    let trigger = Trigger::Repeat(Box::new(Trigger::AfterCount(2)));
+    let with = |others: &[(i64, [u32; 3], i64)]| {
+        let mut run = run(fixed(10), trigger.clone(), AccumulationMode::Discarding, 100);
+        run.records(others);
+        run.watermark(20);
+        let mut panes = run.records(&at(&[(1, 1), (2, 2)]));
+        panes.extend(run.watermark(110));
+        panes.retain(|pane| pane.starts_with("s 1 "));
+        panes
+    };
+    assert_eq!(with(&[]), ["s 1 [0,10)#0 late +3"]);
+    // The record of the other key waits for a second one, and holds the output watermark of the stage.
+    assert_eq!(with(&[(1, [2, 0, 0], 5)]), ["s 1 [0,10)#0 late +3"]);
+}

@@ -95,3 +95,68 @@ fn changes((before, after): (&[Window], &[Window]), (number, is_new): (usize, bo
     merges.retain(|merge| !stays(merge));
     Merging { own, others: merges }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::EventTime;
+
+    #[test]
+    fn windows_that_change_are_named_with_their_parts_by_number() {
+        let windows = |bounds: &[(i64, i64)]| {
+            let time = EventTime::from_millis;
+            bounds
+                .iter()
+                .map(|(start, end)| Window::new(time(*start), time(*end)))
+                .collect::<Vec<_>>()
+        };
+        let merge = |bounds: (i64, i64), parts: &[usize]| Merge {
+            into: windows(&[bounds])[0],
+            parts: parts.to_vec(),
+        };
+        let nothing: &[Merge] = &[];
+        for (before, after, number, is_new, own, others) in [
+            // Alone; beside others; where one is already.
+            (&[(0, 9)][..], &[(0, 9)][..], 0, true, merge((0, 9), &[]), nothing),
+            (&[(0, 9), (20, 29)], &[(0, 9), (20, 29)], 0, true, merge((0, 9), &[]), nothing),
+            (&[(0, 9), (20, 29)], &[(0, 9), (20, 29)], 1, false, merge((20, 29), &[1]), nothing),
+            // Joined with both neighbours; with the one behind.
+            (
+                &[(0, 9), (5, 14), (10, 19)],
+                &[(0, 19), (0, 19), (0, 19)],
+                1,
+                true,
+                merge((0, 19), &[0, 1]),
+                nothing,
+            ),
+            (
+                &[(0, 9), (5, 14), (10, 19)],
+                &[(0, 9), (5, 19), (5, 19)],
+                1,
+                true,
+                merge((5, 19), &[1]),
+                nothing,
+            ),
+            // Another one shrinks; two others become one.
+            (
+                &[(0, 99), (50, 99)],
+                &[(0, 50), (50, 99)],
+                1,
+                true,
+                merge((50, 99), &[]),
+                &[merge((0, 50), &[0])],
+            ),
+            (
+                &[(0, 1), (2, 3), (4, 5)],
+                &[(0, 1), (2, 5), (2, 5)],
+                0,
+                true,
+                merge((0, 1), &[]),
+                &[merge((2, 5), &[0, 1])],
+            ),
+        ] {
+            let got = changes((&windows(before), &windows(after)), (number, is_new));
+            assert_eq!(got, Merging { own, others: others.to_vec() }, "{before:?} {after:?}");
+        }
+    }
+}
