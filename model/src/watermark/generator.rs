@@ -26,7 +26,8 @@ pub enum Observed {
     InOrder,
     /// A larger one had come before.
     Reordered,
-    /// It lies too far in the future: it moved the estimate at most to what it is held against.
+    /// It lies too far in the future: it moved the estimate at most to the clock, and not at all
+    /// where it is held against other partitions.
     Clamped,
 }
 
@@ -37,7 +38,8 @@ pub enum Punctuated {
     Taken,
     /// It promises less than was promised already: it changed nothing.
     WentBack,
-    /// It lies too far in the future: it counts at most up to what it is held against.
+    /// It lies too far in the future: it counts at most up to the clock, and not at all where it is
+    /// held against other partitions.
     Clamped,
 }
 
@@ -192,13 +194,20 @@ impl Generator {
     }
 
     /// Up to where a time that lies too far in the future counts; `None` if it does not.
+    ///
+    /// The clock goes on by itself, so a partition whose times all lie ahead follows it. What the
+    /// others have come to says nothing of this one: it waits for its end, rather than to take for
+    /// late what comes behind one wrong time.
     fn too_far(&self, time: EventTime, around: Surroundings) -> Option<EventTime> {
-        let (against, skew) = match self.settings.future_skew {
+        let (against, skew, counts_to) = match self.settings.future_skew {
             FutureSkew::Off => return None,
-            FutureSkew::Clock(skew) => (around.now?.as_event_time(), skew),
-            FutureSkew::Others(skew) => (around.others?, skew),
+            FutureSkew::Clock(skew) => {
+                let clock = around.now?.as_event_time();
+                (clock, skew, clock)
+            }
+            FutureSkew::Others(skew) => (around.others?, skew, EventTime::MIN),
         };
-        (time > against.saturating_add(skew)).then_some(against)
+        (time > against.saturating_add(skew)).then_some(counts_to)
     }
 
     fn quantile(&self, number: usize) -> Span {
@@ -353,8 +362,8 @@ mod tests {
         let decade = 315_360_000_000;
         for (time, others, observed, watermark) in [
             (100, None, Observed::InOrder, 90),
-            (decade, Some(120), Observed::Clamped, 110),
-            (171, Some(120), Observed::Clamped, 110),
+            (decade, Some(120), Observed::Clamped, 90),
+            (171, Some(120), Observed::Clamped, 90),
             (170, Some(120), Observed::InOrder, 160),
             (decade, Some(40), Observed::Clamped, 160),
         ] {
@@ -362,8 +371,17 @@ mod tests {
             assert_eq!(generator.observe(at(time), around), observed, "{time}");
             assert_eq!(generator.watermark(), mark(watermark), "{time}");
         }
-        // What waits is not believed before it is known what the others have come to.
+        let mut carried = Generator::new(settings(WatermarkSpec::Punctuated, skew), &[]);
         let around = Surroundings { now: None, others: Some(at(200)) };
+        for (time, punctuated, watermark) in [
+            (80, Punctuated::Taken, 80),
+            (251, Punctuated::Clamped, 80),
+            (250, Punctuated::Taken, 250),
+        ] {
+            assert_eq!(carried.punctuate(at(time), around), punctuated, "{time}");
+            assert_eq!(carried.watermark(), mark(watermark), "{time}");
+        }
+        // What waits is not believed before it is known what the others have come to.
         assert_eq!(generator.watermark_before(at(decade), around), mark(160));
     }
 
