@@ -224,15 +224,24 @@ impl KeyMachine {
         at: Instants,
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
-        let mut open: Vec<_> = self.windows.drain(..).map(Some).collect();
-        for (trigger, merge) in merges {
-            let numbers = merge.parts.iter();
-            let parts = numbers.filter_map(|number| open.get_mut(*number)?.take()).collect();
-            let whole = OpenWindow::merged(parts, (merge.into, trigger), rules, at, symbols)?;
-            self.windows.push(whole);
+        let parts = merges.iter().enumerate();
+        let mut parts: Vec<_> = parts
+            .flat_map(|(index, (_, merge))| merge.parts.iter().map(move |part| (*part, index)))
+            .collect();
+        parts.sort_unstable();
+        let mut taken: Vec<Vec<OpenWindow>> = merges.iter().map(|_| Vec::new()).collect();
+        // From the back, so that numbers stay right.
+        for (part, index) in parts.into_iter().rev() {
+            if let (Some(taken), true) = (taken.get_mut(index), part < self.windows.len()) {
+                taken.push(self.windows.remove(part));
+            }
         }
-        self.windows.extend(open.into_iter().flatten());
-        self.windows.sort_by_key(|open| open.window);
+        for ((trigger, merge), mut parts) in merges.into_iter().zip(taken) {
+            parts.reverse();
+            let whole = OpenWindow::merged(parts, (merge.into, trigger), rules, at, symbols)?;
+            let number = self.windows.partition_point(|open| open.window < whole.window);
+            self.windows.insert(number, whole);
+        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! Triggers that Beam's tests fire by hand wait here for a signal. Where those look at holds, these
 //! look at the output watermark.
 
-use crate::kit::{after_watermark, check, fixed, repeat, sessions, sliding, span, sums};
+use crate::kit::{after_watermark, check, fixed, repeat, sessions, span, sums};
 use nilometer_model::pane::{AccumulationMode, Emission, TimestampCombiner};
 use nilometer_model::plan::Grouping;
 use nilometer_model::trigger::Trigger;
@@ -12,7 +12,7 @@ use nilometer_model::window::{Touching, WindowFn};
 use AccumulationMode::{Accumulating, Discarding};
 
 /// Panes carry the earliest time; on-time panes are always emitted, last ones if told.
-fn stage(
+pub(crate) fn stage(
     (window, trigger): (WindowFn, Trigger),
     mode: AccumulationMode,
     (allowed_lateness, closing_always): (i64, bool),
@@ -24,7 +24,7 @@ fn stage(
     stage
 }
 
-fn end() -> Trigger {
+pub(crate) fn end() -> Trigger {
     after_watermark(None, None)
 }
 
@@ -32,7 +32,7 @@ fn or_finally(first: Trigger, second: Trigger) -> Trigger {
     Trigger::OrFinally(Box::new(first), Box::new(second))
 }
 
-fn signal() -> Trigger {
+pub(crate) fn signal() -> Trigger {
     Trigger::OnSignal("fire".into())
 }
 
@@ -343,100 +343,6 @@ fn what_is_emitted_holds_no_longer_and_what_came_late_never_did() {
         watermark 110
           [0,10) +2 #1 late @9 last
         end
-    ",
-    );
-}
-
-#[test]
-fn sessions_whose_trigger_has_finished_stay_closed_until_they_grow_before_their_end() {
-    // testMergeBeforeFinalizing.
-    check(
-        &stage((beam_sessions(), end()), Discarding, (0, false)),
-        "
-        records 1=1 10=10
-        watermark 100
-          [1,20) +11 #0 on_time @1 last
-        end
-    ",
-    );
-    // testMergingWithCloseBeforeGC.
-    check(
-        &stage((beam_sessions(), end()), Discarding, (50, false)),
-        "
-        records 1=1 10=10
-        watermark 30
-          [1,20) +11 #0 on_time @1 last
-        watermark 100
-        end
-    ",
-    );
-    // testMergingWithCloseTrigger, testMergingWithReusedWindow.
-    check(
-        &stage((beam_sessions(), end()), Discarding, (50, false)),
-        "
-        records 1=1 2=2
-        watermark 13
-          [1,12) +3 #0 on_time @1 last
-        records 1=1 2=2
-        dropped
-          expired 0 closed 2 refused 0
-        watermark 100
-        end
-    ",
-    );
-    // testMergingWithClosedRepresentative.
-    check(
-        &stage((beam_sessions(), Trigger::AfterCount(2)), Discarding, (50, false)),
-        "
-        records 1=1 8=8
-          [1,18) +9 #0 early @1 last
-        records 1=1 2=2 8=8
-        dropped
-          expired 0 closed 3 refused 0
-        watermark 100
-        end
-    ",
-    );
-    // testMergingWithClosedDoesNotPoison.
-    check(
-        &stage((beam_sessions(), signal()), Discarding, (50, false)),
-        "
-        records 2=2
-        signal fire
-          [2,12) +2 #0 early @2 last
-        records 1=1 2=2 3=3
-        watermark 100
-          [1,13) +6 #0 on_time @1 last
-        end
-    ",
-    );
-}
-
-#[test]
-fn a_record_is_dropped_for_the_windows_that_are_closed_and_kept_for_the_others() {
-    // testDropDataMultipleWindowsFinishedTrigger.
-    let mut stage = stage((sliding(100, 30), end()), Accumulating, (1000, false));
-    stage.emission.timestamp = TimestampCombiner::EndOfWindow;
-    check(
-        &stage,
-        "
-        records 23=10 40=12
-        dropped
-          expired 0 closed 0 refused 0
-        watermark 70
-          [-60,40) +10 #0 on_time @39 last
-          [-30,70) +22 #0 on_time @69 last
-        records 60=14
-        dropped
-          expired 0 closed 1 refused 0
-        watermark 130
-          [0,100) +36 #0 on_time @99 last
-          [30,130) +26 #0 on_time @129 last
-        records 40=16
-        dropped
-          expired 0 closed 4 refused 0
-        end
-          [60,160) +14 #0 on_time @159 last
     ",
     );
 }

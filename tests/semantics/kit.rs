@@ -58,6 +58,13 @@ pub(crate) fn sums(window: WindowFn, trigger: Trigger, mode: AccumulationMode) -
     }
 }
 
+/// The job of one grouping over records with `key`, `v`, and other fields.
+pub(crate) fn job(grouping: Grouping, fields: &[(&str, Type)]) -> Job {
+    let own = [("key", Type::Text), ("v", Type::I64)];
+    let fields = own.iter().chain(fields).map(|(name, ty)| Field::new(name, *ty));
+    Job::new("semantics", fields.collect(), vec![grouping])
+}
+
 /// A pane as the sinks see it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pane {
@@ -110,10 +117,7 @@ impl Run {
 
     /// A stage whose records have fields beside `key` and `v`.
     pub(crate) fn with_fields(grouping: Grouping, fields: &[(&str, Type)]) -> Self {
-        let own = [("key", Type::Text), ("v", Type::I64)];
-        let fields = own.iter().chain(fields).map(|(name, ty)| Field::new(name, *ty));
-        let job = Job::new("semantics", fields.collect(), vec![grouping]);
-        let plan = Arc::new(plan(&job).unwrap());
+        let plan = Arc::new(plan(&job(grouping, fields)).unwrap());
         let symbols = Arc::new(Symbols::default());
         let shard = Shard::new(plan.clone(), symbols.clone(), 0, 1);
         Self { plan, symbols, shard, emitted: BTreeMap::new() }

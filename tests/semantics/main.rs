@@ -9,6 +9,7 @@ mod custom;
 mod drawing;
 mod grammar;
 mod kit;
+mod merging;
 mod paper;
 mod spec;
 mod table;

@@ -5,11 +5,13 @@
 //! of a minute. Sessions merge where they touch. A pane without news is not emitted.
 
 use crate::drawing::{AXIS, Arrival, Curve, STEP, Show, Shown, arrivals, millis, paper};
-use crate::kit::{Pane, after_watermark, fixed, repeat, sessions, span, sums};
+use crate::kit::{Pane, after_watermark, fixed, job, repeat, sessions, span, sums};
+use nilometer_model::batch::{Arrival as Arrived, Record, evaluate};
 use nilometer_model::pane::{AccumulationMode, Timing};
-use nilometer_model::plan::Grouping;
+use nilometer_model::plan::{Grouping, Job};
 use nilometer_model::time::{EventTime, Window};
 use nilometer_model::trigger::Trigger;
+use nilometer_model::value::Value as Datum;
 use nilometer_model::window::{Touching, WindowFn};
 use serde_json::Value;
 
@@ -132,6 +134,18 @@ fn figure_10_fixed_windows_as_a_batch() {
     let shown = batch(sums(two_minutes(), Trigger::default_trigger(), Accumulating));
     assert_eq!(shown.expired, 0);
     compare("fig10_fixed2m_batch", &shown, drawn);
+    // The oracle of the property tests, which shares no state with the engine.
+    let grouping = sums(two_minutes(), Trigger::default_trigger(), Accumulating);
+    let job = Job { cascade: false, ..job(grouping, &[]) };
+    let record = |arrival: &Arrival| {
+        let value = Datum::Int(i128::from(arrival.value));
+        let (time, values) = (EventTime::from_millis(arrival.time), vec![Datum::Null, value]);
+        Arrived::Record(Record { time, values })
+    };
+    let records: Vec<_> = arrivals(&paper()).iter().map(record).collect();
+    let totals = evaluate(&job, &[0], &records).unwrap().totals;
+    let totals: Vec<_> = totals.into_values().flatten().collect();
+    assert_eq!(totals, [14, 22, 3, 12].map(Datum::Int));
 }
 
 #[test]

@@ -195,7 +195,6 @@ fn another_order_of_arrival_changes_partial_results_and_no_window() {
         (1, 7.777, 3.222),
         (3, 4.333, 3.888),
     ];
-    // Arrivals are given to a third of a step.
     let arrivals: Vec<_> = other
         .into_iter()
         .map(|(value, time, at)| Arrival { at: millis(at), time: millis(time), value })
