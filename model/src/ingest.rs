@@ -145,6 +145,7 @@ impl Ingest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
     use crate::expr::{Binary, Literal, Relation, TypedExpr};
     use crate::key::{KeyGroup, encode, stable_hash};
     use crate::row::{Field, Position, RowLayout, read};
@@ -155,7 +156,14 @@ mod tests {
     fn plan() -> Plan {
         let row = RowLayout::new([Field::new("k", Type::U32), Field::new("v", Type::I64)]);
         let shard_by = vec!["k".into()];
-        Plan { name: "t".into(), row: Arc::new(row), stages: Vec::new(), shard_by, key_groups: 64 }
+        Plan {
+            name: "t".into(),
+            row: Arc::new(row),
+            stages: Vec::new(),
+            shard_by,
+            key_groups: 64,
+            engine: Engine::Streaming,
+        }
     }
 
     const BOUNDED: WatermarkSettings = WatermarkSettings {

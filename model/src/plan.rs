@@ -5,6 +5,7 @@
 //! Nothing here is decided while data flow.
 
 use crate::aggregate::{AggregateLayout, Function};
+use crate::engine::Engine;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::{AccumulationMode, Emission, StageId};
 use crate::row::{Field, RowLayout, Slot};
@@ -202,6 +203,8 @@ pub struct Plan {
     pub shard_by: Vec<Box<str>>,
     /// Number of key groups.
     pub key_groups: u16,
+    /// How it is run.
+    pub engine: Engine,
 }
 
 impl Plan {

@@ -1,29 +1,31 @@
 //! All stages of one shard: records in, panes out, the cascade in one straight line.
 //!
-//! A round is one batch, one watermark, one tick, one signal or one message of an exchange. In a round the stages run in
-//! order, each after the stage below has finished the whole of it: first what came is taken, then
-//! late windows fire, then the watermark is delivered. So a delta can never reach a stage after
-//! the watermark that fired it, and each key and window fires at most once a round.
+//! A round is one batch, one watermark, one tick, one signal, one end of a cycle, or one message of
+//! an exchange. In a round the stages run in order, each after the stage below has finished the
+//! whole of it: first what came is taken, then late windows fire, then the watermark is delivered
+//! (see [`crate::engine`] for micro-batches). So a delta can never reach a stage after the watermark
+//! that fired it, and each key and window fires at most once a round.
 //!
-//! A stage whose key does not contain what places records is *exchanged*: its deltas go to the
-//! shard that owns the coarser key, and every shard sends its stage watermark to all. The
-//! receiver's stage watermark is the minimum over senders. ORDER-1 holds on the exchange as long as
-//! messages between two shards keep their order: deltas are handed out before the mark.
+//! A stage whose key does not contain what places records is exchanged, see `exchange`.
 
 use crate::account::{Dropped, StageAccount};
-use crate::aggregate::{AggregateLayout, Overflow};
-use crate::intake::{Shape, Takes, take_deltas, take_exchanged, take_records};
-use crate::key::{KeyLayout, Router};
-use crate::late::{Aside, LateBatch};
+use crate::aggregate::Overflow;
+use crate::engine::Cycle;
+use crate::exchange::ExchangeEnds;
+use crate::intake::Shape;
+use crate::late::LateBatch;
 use crate::machine_table::MachineTable;
-use crate::pane::{Deltas, PaneBatch, StageId};
-use crate::plan::{PaneInput, Plan, Stage, StageInput};
+use crate::pane::{PaneBatch, StageId};
+use crate::plan::{Plan, Stage, StageInput};
+use crate::round::{Feed, Fires, Firing, Passing, Start};
 use crate::row::RowBatch;
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
 use crate::time::{ProcessingTime, Watermark, Window};
 use crate::topk::TopKTable;
 use std::sync::Arc;
+
+pub use crate::exchange::{ExchangeDeltas, ExchangeMark};
 
 /// Data that no stage can go on with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,28 +38,6 @@ pub enum StageError {
         /// Which aggregate.
         overflow: Overflow,
     },
-}
-
-/// Deltas on their way to the shard that owns their coarser key, in the receiving stage's own key
-/// and aggregates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExchangeDeltas {
-    /// The receiving stage.
-    pub stage: StageId,
-    /// The deltas.
-    pub deltas: Deltas,
-}
-
-/// A sending shard's watermark for an exchanged stage: behind it come no deltas of windows that
-/// were complete before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExchangeMark {
-    /// The receiving stage.
-    pub stage: StageId,
-    /// Number of the sending shard.
-    pub from: usize,
-    /// Its watermark.
-    pub watermark: Watermark,
 }
 
 /// What a round gives to the world outside the shard, in order.
@@ -103,6 +83,15 @@ impl Machine {
         }
     }
 
+    /// The watermark that the stage has promised to those above it.
+    fn output(&self) -> Watermark {
+        match self {
+            Self::Keys(table, _) => table.watermark,
+            Self::Machines(table, _) => table.output,
+            Self::TopK(table) => table.watermark,
+        }
+    }
+
     fn account(&self) -> &StageAccount {
         match self {
             Self::Keys(table, _) => &table.account,
@@ -110,16 +99,6 @@ impl Machine {
             Self::TopK(table) => &table.account,
         }
     }
-}
-
-/// An exchanged stage's two ends.
-#[derive(Debug)]
-pub(crate) struct ExchangeEnds {
-    router: Router,
-    /// The regrouping at the sending end; keeps nothing.
-    regroup: Shape,
-    /// By sending shard: its watermark. The receiver's is the minimum.
-    pub(crate) senders: Vec<Watermark>,
 }
 
 /// All key actors of one shard, for every stage of the plan.
@@ -132,94 +111,14 @@ pub struct Shard {
     pub(crate) exchanges: Vec<Option<ExchangeEnds>>,
     /// By stage: what it fired in the round that runs. Cleared at its end.
     fired: Vec<Fired>,
-    shards: usize,
-}
-
-/// What a round begins with.
-enum Start<'a> {
-    Records(&'a RowBatch),
-    Watermark(Watermark),
-    Exchange(&'a ExchangeDeltas),
-    Mark(StageId, Watermark),
-    Tick(ProcessingTime),
-    Signal(&'a str),
-}
-
-impl Start<'_> {
-    fn watermark(&self) -> Option<Watermark> {
-        match self {
-            Self::Watermark(watermark) => Some(*watermark),
-            Self::Records(_)
-            | Self::Exchange(_)
-            | Self::Mark(..)
-            | Self::Tick(_)
-            | Self::Signal(_) => None,
-        }
-    }
-
-    /// What a mark for `stage` says.
-    fn mark_of(&self, stage: StageId) -> Option<Watermark> {
-        match self {
-            Self::Mark(marked, watermark) if *marked == stage => Some(*watermark),
-            Self::Records(_)
-            | Self::Exchange(_)
-            | Self::Mark(..)
-            | Self::Watermark(_)
-            | Self::Tick(_)
-            | Self::Signal(_) => None,
-        }
-    }
-}
-
-/// What a round brings to one stage.
-struct Feed<'a> {
-    stage: &'a Stage,
-    start: &'a Start<'a>,
-    /// Deltas of the stage below, in its key and aggregates.
-    local: Option<(&'a PaneInput, &'a Deltas, (&'a KeyLayout, &'a AggregateLayout))>,
-    /// Deltas of an exchange, in the stage's own.
-    brought: Option<&'a Deltas>,
-    symbols: &'a Symbols,
-}
-
-impl Feed<'_> {
-    fn give<T: Takes>(
-        &self,
-        table: &mut T,
-        shape: &mut Shape,
-        aside: &mut Aside,
-    ) -> Result<(), Overflow> {
-        if let (StageInput::Records(input), Start::Records(batch)) = (&self.stage.input, self.start)
-        {
-            take_records(table, shape, input, (*batch, self.symbols), aside)?;
-        }
-        if let Some((input, deltas, parent)) = self.local {
-            take_deltas(table, shape, input, (deltas, parent, self.symbols), aside)?;
-        }
-        if let Some(deltas) = self.brought {
-            let source = (self.stage.key.words(), self.symbols);
-            take_exchanged(table, deltas, source, aside)?;
-        }
-        Ok(())
-    }
+    /// The last cycle that has begun. Rises only.
+    cycle: u64,
 }
 
 impl Shard {
     /// Shard `id` of `shards`, without state.
     pub fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, id: usize, shards: usize) -> Self {
-        let exchanges = plan.stages.iter().map(|stage| {
-            let exchange = stage.exchange.as_ref().filter(|_| shards > 1)?;
-            Some(ExchangeEnds {
-                router: Router::new(
-                    exchange.layout.clone(),
-                    exchange.packer.clone(),
-                    plan.key_groups,
-                    shards,
-                ),
-                regroup: Shape::new(stage),
-                senders: vec![Watermark::MIN; shards],
-            })
-        });
+        let exchanges = plan.stages.iter().map(|stage| ExchangeEnds::new(stage, &plan, shards));
         Self {
             exchanges: exchanges.collect(),
             machines: plan.stages.iter().map(|stage| Machine::new(stage, &symbols)).collect(),
@@ -227,7 +126,7 @@ impl Shard {
             plan,
             symbols,
             id,
-            shards,
+            cycle: 0,
         }
     }
 
@@ -265,11 +164,44 @@ impl Shard {
     /// [`StageError`]: the shard must not go on.
     pub fn mark(&mut self, mark: &ExchangeMark, out: &mut Output) -> Result<(), StageError> {
         let Some(Some(ends)) = self.exchanges.get_mut(mark.stage.index()) else { return Ok(()) };
-        if let Some(sender) = ends.senders.get_mut(mark.from) {
-            *sender = mark.watermark.max(*sender);
+        let marked = ends.mark(mark);
+        if self.has_cycles() && !marked.ends_cycle {
+            return Ok(());
         }
-        let lowest = ends.senders.iter().min().copied().unwrap_or(Watermark::MIN);
-        self.run(Start::Mark(mark.stage, lowest), out)
+        self.run(Start::Mark(mark.stage, marked.watermark), out)
+    }
+
+    /// Ends a cycle of micro-batches: what has changed fires. Without micro-batches, a watermark.
+    /// The cycle is finished when [`Shard::finished_cycle`] says so: until then no other may begin.
+    ///
+    /// # Errors
+    /// [`StageError`]: the shard must not go on.
+    pub fn cycle(&mut self, cycle: Cycle, out: &mut Output) -> Result<(), StageError> {
+        self.cycle = cycle.number.max(self.cycle);
+        self.run(Start::Cycle(cycle), out)
+    }
+
+    /// The last cycle that all stages of this shard have ended.
+    pub fn finished_cycle(&self) -> u64 {
+        let exchanged = self.exchanges.iter().flatten().map(|ends| ends.cycle);
+        exchanged.fold(self.cycle, u64::min)
+    }
+
+    /// Ends a cycle (and all before it) without computing anything, for a shard that must not go on:
+    /// the others do not wait for it.
+    pub fn skip_cycle(&mut self, number: u64, out: &mut Output) {
+        self.cycle = number.max(self.cycle);
+        let (from, watermark, cycle) = (self.id, Watermark::MIN, self.cycle);
+        for (stage, ends) in self.plan.stages.iter().zip(&mut self.exchanges) {
+            if let Some(ends) = ends {
+                ends.cycle = cycle;
+                out.marks.push(ExchangeMark { stage: stage.id, from, watermark, cycle });
+            }
+        }
+    }
+
+    fn has_cycles(&self) -> bool {
+        self.plan.engine.pace().is_some()
     }
 
     /// Takes the time: triggers that wait for it fire.
@@ -290,27 +222,29 @@ impl Shard {
 
     fn run(&mut self, start: Start<'_>, out: &mut Output) -> Result<(), StageError> {
         let plan = Arc::clone(&self.plan);
-        // The output watermarks that rose in this round: what children see. Stages that hang on
-        // records take the coordinator's, exchanged ones the minimum over their senders' marks.
-        let mut risen: Vec<Option<Watermark>> = vec![None; plan.stages.len()];
+        // What children see: output watermarks that rose in this round, cycles that ended. Stages
+        // that hang on records take the coordinator's, exchanged ones that of all their senders.
+        let mut passings = vec![Passing::default(); plan.stages.len()];
         for stage in &plan.stages {
             let index = stage.id.index();
             let inherited = match &stage.input {
-                StageInput::Records(_) => start.watermark(),
-                StageInput::Panes(input) => risen.get(input.parent.index()).copied().flatten(),
+                StageInput::Records(_) => start.for_readers(),
+                StageInput::Panes(input) => {
+                    passings.get(input.parent.index()).copied().unwrap_or_default()
+                }
             };
             let is_exchanged = self.exchanges.get(index).is_some_and(Option::is_some);
-            let watermark = if is_exchanged {
+            let mut passing = inherited;
+            if is_exchanged {
                 self.send(stage, inherited, out);
-                start.mark_of(stage.id)
-            } else {
-                inherited
-            };
-            let output = self.step(stage, &start, watermark, is_exchanged);
-            let output = output
+                passing = start.for_exchanged(stage.id);
+            }
+            passing.ends_cycle &= self.has_cycles();
+            let watermark = self.step(stage, &start, passing, is_exchanged);
+            let watermark = watermark
                 .map_err(|overflow| StageError::Overflow { stage: stage.name.clone(), overflow })?;
-            if let Some(slot) = risen.get_mut(index) {
-                *slot = output;
+            if let Some(slot) = passings.get_mut(index) {
+                *slot = Passing { watermark, ..passing };
             }
         }
         for fired in &mut self.fired {
@@ -327,24 +261,20 @@ impl Shard {
         &mut self,
         stage: &Stage,
         start: &Start<'_>,
-        watermark: Option<Watermark>,
+        passing: Passing,
         is_exchanged: bool,
     ) -> Result<Option<Watermark>, Overflow> {
         let index = stage.id.index();
+        let firing = match (self.has_cycles(), passing.ends_cycle) {
+            (false, _) => Firing::AtOnce,
+            (true, true) => Firing::InCycle,
+            (true, false) => Firing::Held,
+        };
         let Self { plan, symbols, machines, fired, .. } = self;
         // Parents come first: what a stage reads lies before what it writes.
         let (below, own) = fired.split_at_mut(index);
         let (Some(machine), Some(own)) = (machines.get_mut(index), own.first_mut()) else {
             return Ok(None);
-        };
-        let brought = match start {
-            Start::Exchange(message) if message.stage == stage.id => Some(&message.deltas),
-            Start::Records(_)
-            | Start::Watermark(_)
-            | Start::Tick(_)
-            | Start::Signal(_)
-            | Start::Exchange(_)
-            | Start::Mark(..) => None,
         };
         let local = match &stage.input {
             StageInput::Panes(input) if !is_exchanged => {
@@ -357,48 +287,40 @@ impl Shard {
             }
             StageInput::Panes(_) | StageInput::Records(_) => None,
         };
-        let feed = Feed { stage, start, local, brought, symbols };
+        let feed = Feed { stage, start, local, symbols };
+        let before = machine.output();
         match machine {
             Machine::Keys(table, shape) => {
                 feed.give(&mut **table, shape, &mut own.aside)?;
-                table.end_round(own, symbols)?;
-                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
-                Ok(watermark)
+                table.fire(firing, passing.watermark, own, symbols)?;
             }
             Machine::Machines(table, shape) => {
-                let before = table.output;
                 feed.give(&mut **table, shape, &mut own.aside)?;
-                table.end_round(watermark, own, symbols)?;
-                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
+                table.fire(firing, passing.watermark, own, symbols)?;
                 match start {
                     Start::Tick(now) => table.tick(*now, own, symbols)?,
                     Start::Signal(name) => table.signal(name, own, symbols)?,
                     Start::Records(_)
                     | Start::Watermark(_)
+                    | Start::Cycle(_)
                     | Start::Exchange(_)
                     | Start::Mark(..) => {}
                 }
-                Ok((table.output > before).then_some(table.output))
             }
             Machine::TopK(table) => {
-                if let Some((input, deltas, parent)) = local {
-                    table.take(input, (deltas, parent), symbols, &mut own.aside)?;
-                }
-                if let Some(deltas) = brought {
-                    table.take_exchanged(deltas, symbols, &mut own.aside)?;
-                }
-                table.end_round(watermark, own, symbols)?;
-                watermark.map_or(Ok(()), |watermark| table.advance(watermark, own, symbols))?;
-                Ok(watermark)
+                feed.give_list(table, &mut own.aside)?;
+                table.fire(firing, passing.watermark, own, symbols)?;
             }
         }
+        let output = machine.output();
+        Ok((output > before).then_some(output))
     }
 
     /// The sending end of an exchanged stage: what its parent fired, regrouped and placed, then
     /// the mark.
-    fn send(&mut self, stage: &Stage, watermark: Option<Watermark>, out: &mut Output) {
+    fn send(&mut self, stage: &Stage, passing: Passing, out: &mut Output) {
         let StageInput::Panes(input) = &stage.input else { return };
-        let Self { plan, symbols, exchanges, fired, .. } = self;
+        let Self { plan, symbols, exchanges, fired, machines, .. } = self;
         let (Some(parent), Some(deltas), Some(Some(ends))) = (
             plan.stages.get(input.parent.index()),
             fired.get(input.parent.index()).map(|fired| &fired.deltas),
@@ -407,28 +329,21 @@ impl Shard {
             return;
         };
         if !deltas.is_empty() {
-            let mut parts = vec![Deltas::default(); self.shards];
-            place(deltas, (parent, stage, input), ends, &mut parts, symbols);
-            for (shard, deltas) in parts.into_iter().enumerate() {
-                if !deltas.is_empty() {
-                    out.exchanges.push((shard, ExchangeDeltas { stage: stage.id, deltas }));
-                }
-            }
+            out.exchanges.extend(ends.place(deltas, (parent, stage, input), symbols));
         }
-        if let Some(watermark) = watermark {
-            out.marks.push(ExchangeMark { stage: stage.id, from: self.id, watermark });
+        // A cycle ends for the receiver, whether the watermark has risen in it or not.
+        let output = machines.get(input.parent.index()).map(Machine::output);
+        let output = output.filter(|_| passing.watermark.is_some() || passing.ends_cycle);
+        if let Some(watermark) = output {
+            let (from, cycle) = (self.id, self.cycle);
+            out.marks.push(ExchangeMark { stage: stage.id, from, watermark, cycle });
         }
     }
 
     /// What has passed all stages: behind the output of the last call, no window that it completes
     /// fires on time any more. Never falls (WM-1).
     pub fn passed(&self) -> Watermark {
-        let of_machine = |machine: &Machine| match machine {
-            Machine::Keys(table, _) => table.watermark,
-            Machine::Machines(table, _) => table.output,
-            Machine::TopK(table) => table.watermark,
-        };
-        self.machines.iter().map(of_machine).min().unwrap_or(Watermark::MIN)
+        self.machines.iter().map(Machine::output).min().unwrap_or(Watermark::MIN)
     }
 
     /// Whether no window, timer or key is left.
@@ -507,40 +422,5 @@ impl Shard {
             }
         }
         windows
-    }
-}
-
-/// Regroups deltas for the stage that receives them, and places each on its shard.
-fn place(
-    deltas: &Deltas,
-    (parent, stage, input): (&Stage, &Stage, &PaneInput),
-    ends: &mut ExchangeEnds,
-    parts: &mut [Deltas],
-    symbols: &Symbols,
-) {
-    let mut key = vec![0; stage.key.words()];
-    let mut values = vec![0; stage.aggregates.words()];
-    for (source, window, words) in deltas.iter(parent.key.words(), parent.aggregates.words()) {
-        let window =
-            if input.same_window { window } else { ends.regroup.window.assign(window.start(), 0) };
-        for copy in &input.copies {
-            copy.key.pack(source, &mut key);
-            values.fill(0);
-            for (to, from) in copy.from.iter().enumerate() {
-                // Into an empty accumulator: nothing can overflow that did not before.
-                let empty = (values.as_mut_slice(), to);
-                if stage
-                    .aggregates
-                    .merge(empty, &parent.aggregates, (words, *from), symbols)
-                    .is_err()
-                {
-                    debug_assert!(false, "a merge into nothing cannot overflow");
-                }
-            }
-            let shard = ends.router.shard(&key, symbols);
-            if let Some(part) = parts.get_mut(shard) {
-                part.push(&key, window, &values);
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@
 use super::derive::{Node, aggregate_sources, column_sources};
 use super::{PlanError, aggregate_layout, copies, find, window_fields};
 use crate::aggregate::AggregateLayout;
+use crate::engine::Engine;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::StageId;
 use crate::plan::{
@@ -47,6 +48,7 @@ pub(super) fn compile(job: &Job, nodes: &[Node]) -> Result<Plan, PlanError> {
         stages: compiler.stages,
         shard_by,
         key_groups: job.key_groups.max(1),
+        engine: Engine::Streaming,
     })
 }
 

@@ -15,6 +15,7 @@ mod error;
 pub use error::PlanError;
 
 use crate::aggregate::{AggregateLayout, Function};
+use crate::engine::Engine;
 use crate::plan::{AggregateSpec, Grouping, Job, Plan};
 use crate::row::Field;
 use crate::time::Span;
@@ -29,20 +30,27 @@ pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     (distance <= known.len().div_ceil(3) && distance < known.len()).then(|| known.into())
 }
 
-/// Plans `job`.
+/// Plans `job` as a stream.
 ///
 /// # Errors
 /// Everything that is wrong with the job, at once.
 pub fn plan(job: &Job) -> Result<Plan, Vec<PlanError>> {
-    let mut errors = check(job);
+    plan_for(job, Engine::Streaming)
+}
+
+/// Plans `job` for an engine. What is wrong with it is wrong for all.
+///
+/// # Errors
+/// Everything that is wrong with the job, at once.
+pub fn plan_for(job: &Job, engine: Engine) -> Result<Plan, Vec<PlanError>> {
+    let errors = check(job);
     if !errors.is_empty() {
         return Err(errors);
     }
-    let nodes = derive::derive(job);
-    compile::compile(job, &nodes).map_err(|error| {
-        errors.push(error);
-        errors
-    })
+    let job = engine.adapt(job);
+    let nodes = derive::derive(&job);
+    let plan = compile::compile(&job, &nodes).map_err(|error| vec![error])?;
+    Ok(Plan { engine, ..plan })
 }
 
 /// Everything that is wrong with a job.

@@ -1,0 +1,232 @@
+//! A round of a shard: what it begins with, what it brings to a stage, and in which order a stage
+//! fires in it.
+//!
+//! A stream fires in every round. Under micro-batches a stage only takes until its cycle ends, and
+//! then fires by the ends of its windows: first those that the watermark of the cycle completes,
+//! then those that have changed otherwise.
+
+use crate::aggregate::{AggregateLayout, Overflow};
+use crate::engine::Cycle;
+use crate::exchange::ExchangeDeltas;
+use crate::intake::{Shape, Takes, take_deltas, take_exchanged, take_records};
+use crate::key::KeyLayout;
+use crate::late::Aside;
+use crate::machine_table::MachineTable;
+use crate::pane::{Deltas, StageId};
+use crate::plan::{PaneInput, Stage, StageInput};
+use crate::row::RowBatch;
+use crate::symbol::Symbols;
+use crate::table::{Fired, KeyTable};
+use crate::time::{ProcessingTime, Watermark};
+use crate::topk::TopKTable;
+
+/// What a round begins with.
+pub(crate) enum Start<'a> {
+    Records(&'a RowBatch),
+    Watermark(Watermark),
+    Cycle(Cycle),
+    Exchange(&'a ExchangeDeltas),
+    /// The marks of all senders have risen, or ended a cycle.
+    Mark(StageId, Watermark),
+    Tick(ProcessingTime),
+    Signal(&'a str),
+}
+
+/// What a round is to a stage.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Passing {
+    /// Whether a cycle ends here.
+    pub(crate) ends_cycle: bool,
+    /// The watermark, where it may have risen.
+    pub(crate) watermark: Option<Watermark>,
+}
+
+impl Start<'_> {
+    /// What the round is to stages that read records.
+    pub(crate) const fn for_readers(&self) -> Passing {
+        match self {
+            Self::Watermark(watermark) => {
+                Passing { ends_cycle: false, watermark: Some(*watermark) }
+            }
+            Self::Cycle(cycle) => Passing { ends_cycle: true, watermark: Some(cycle.watermark) },
+            Self::Records(_)
+            | Self::Exchange(_)
+            | Self::Mark(..)
+            | Self::Tick(_)
+            | Self::Signal(_) => Passing { ends_cycle: false, watermark: None },
+        }
+    }
+
+    /// What it is to `stage`, which is exchanged.
+    pub(crate) fn for_exchanged(&self, stage: StageId) -> Passing {
+        match self {
+            Self::Mark(marked, watermark) if *marked == stage => {
+                Passing { ends_cycle: true, watermark: Some(*watermark) }
+            }
+            Self::Records(_)
+            | Self::Watermark(_)
+            | Self::Cycle(_)
+            | Self::Exchange(_)
+            | Self::Mark(..)
+            | Self::Tick(_)
+            | Self::Signal(_) => Passing::default(),
+        }
+    }
+
+    /// Deltas of an exchange for `stage`.
+    pub(crate) fn brought_to(&self, stage: StageId) -> Option<&Deltas> {
+        match self {
+            Self::Exchange(message) if message.stage == stage => Some(&message.deltas),
+            Self::Records(_)
+            | Self::Watermark(_)
+            | Self::Cycle(_)
+            | Self::Exchange(_)
+            | Self::Mark(..)
+            | Self::Tick(_)
+            | Self::Signal(_) => None,
+        }
+    }
+}
+
+/// What a round brings to one stage.
+pub(crate) struct Feed<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) start: &'a Start<'a>,
+    /// Deltas of the stage below, in its key and aggregates.
+    pub(crate) local: Option<(&'a PaneInput, &'a Deltas, (&'a KeyLayout, &'a AggregateLayout))>,
+    pub(crate) symbols: &'a Symbols,
+}
+
+impl Feed<'_> {
+    pub(crate) fn give<T: Takes>(
+        &self,
+        table: &mut T,
+        shape: &mut Shape,
+        aside: &mut Aside,
+    ) -> Result<(), Overflow> {
+        if let (StageInput::Records(input), Start::Records(batch)) = (&self.stage.input, self.start)
+        {
+            take_records(table, shape, input, (*batch, self.symbols), aside)?;
+        }
+        if let Some((input, deltas, parent)) = self.local {
+            take_deltas(table, shape, input, (deltas, parent, self.symbols), aside)?;
+        }
+        if let Some(deltas) = self.start.brought_to(self.stage.id) {
+            let source = (self.stage.key.words(), self.symbols);
+            take_exchanged(table, deltas, source, aside)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn give_list(
+        &self,
+        table: &mut TopKTable,
+        aside: &mut Aside,
+    ) -> Result<(), Overflow> {
+        if let Some((input, deltas, parent)) = self.local {
+            table.take(input, (deltas, parent), self.symbols, aside)?;
+        }
+        if let Some(deltas) = self.start.brought_to(self.stage.id) {
+            table.take_exchanged(deltas, self.symbols, aside)?;
+        }
+        Ok(())
+    }
+}
+
+/// When a stage fires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Firing {
+    /// What the round brought fires, then what its watermark makes due.
+    AtOnce,
+    /// A cycle ends: what its watermark makes due fires, then what has changed since the cycle
+    /// before.
+    InCycle,
+    /// Nothing fires before the cycle ends.
+    Held,
+}
+
+/// The key actors of a stage, as far as a round makes them fire.
+pub(crate) trait Fires {
+    /// What has changed fires; what `upcoming` makes due waits for it.
+    fn end_round(
+        &mut self,
+        upcoming: Option<Watermark>,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow>;
+
+    /// The watermark rises.
+    fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow>;
+
+    /// Fires what is to fire in this round.
+    fn fire(
+        &mut self,
+        firing: Firing,
+        watermark: Option<Watermark>,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        match firing {
+            Firing::Held => Ok(()),
+            Firing::AtOnce => {
+                self.end_round(watermark, fired, symbols)?;
+                watermark.map_or(Ok(()), |watermark| self.advance(watermark, fired, symbols))
+            }
+            Firing::InCycle => {
+                watermark.map_or(Ok(()), |watermark| self.advance(watermark, fired, symbols))?;
+                self.end_round(None, fired, symbols)
+            }
+        }
+    }
+}
+
+impl Fires for KeyTable {
+    fn end_round(
+        &mut self,
+        _: Option<Watermark>,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        Self::end_round(self, fired, symbols)
+    }
+
+    fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        Self::advance(self, watermark, fired, symbols)
+    }
+}
+
+macro_rules! fires {
+    ($($table:ident),*) => { $(
+        impl Fires for $table {
+            fn end_round(
+                &mut self,
+                upcoming: Option<Watermark>,
+                fired: &mut Fired,
+                symbols: &Symbols,
+            ) -> Result<(), Overflow> {
+                Self::end_round(self, upcoming, fired, symbols)
+            }
+
+            fn advance(
+                &mut self,
+                watermark: Watermark,
+                fired: &mut Fired,
+                symbols: &Symbols,
+            ) -> Result<(), Overflow> {
+                Self::advance(self, watermark, fired, symbols)
+            }
+        }
+    )* };
+}
+
+fires!(MachineTable, TopKTable);
