@@ -350,6 +350,21 @@ impl MachineTable {
         self.register(id);
     }
 
+    /// Every window that has news waits for the end of a round.
+    pub(crate) fn touch_news(&mut self) {
+        for id in 0..self.actors.len() {
+            let Some(Some(actor)) = self.actors.get_mut(id) else { continue };
+            let mut has_news = false;
+            for open in &mut actor.machine.windows {
+                open.is_touched |= open.has_news;
+                has_news |= open.has_news;
+            }
+            if has_news {
+                self.touch(id as ActorId);
+            }
+        }
+    }
+
     /// The last tick.
     pub(crate) const fn now(&self) -> ProcessingTime {
         self.now

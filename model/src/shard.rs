@@ -200,6 +200,17 @@ impl Shard {
         }
     }
 
+    /// Whatever has not been emitted waits for the end of the cycle.
+    pub(crate) fn touch_news(&mut self) {
+        for machine in &mut self.machines {
+            match machine {
+                Machine::Keys(..) => {}
+                Machine::Machines(table, _) => table.touch_news(),
+                Machine::TopK(table) => table.touch_news(),
+            }
+        }
+    }
+
     fn has_cycles(&self) -> bool {
         self.plan.engine.pace().is_some()
     }

@@ -52,6 +52,8 @@ pub enum ImageError {
 #[derive(Serialize, Deserialize)]
 struct ShardImage {
     version: u16,
+    /// Name of the engine: another would wait for what it has done, or do it again.
+    engine: Box<str>,
     /// By stage: its watermarks received over an exchange.
     senders: Vec<Option<Vec<Watermark>>>,
     stages: Vec<StageImage>,
@@ -179,6 +181,7 @@ impl Shard {
         let senders = self.exchanges.iter().map(|ends| Some(ends.as_ref()?.senders.clone()));
         let image = ShardImage {
             version: IMAGE_VERSION,
+            engine: self.plan.engine.name().into(),
             senders: senders.collect(),
             stages: stages.collect(),
         };
@@ -201,6 +204,9 @@ impl Shard {
         }
         let image: ShardImage = postcard::from_bytes(bytes)?;
         let mut shard = Self::new(Arc::clone(&plan), Arc::clone(&symbols), id, shards);
+        if *image.engine != *plan.engine.name() {
+            return Err(other_plan("the engine"));
+        }
         if image.stages.len() != plan.stages.len() || image.senders.len() != plan.stages.len() {
             return Err(other_plan("the number of stages"));
         }
@@ -208,6 +214,16 @@ impl Shard {
         for (index, (stage, image_stage)) in plan.stages.iter().zip(image.stages).enumerate() {
             if stage.name != image_stage.name {
                 return Err(other_plan(&format!("stage `{}`", stage.name)));
+            }
+            let StageImage { keys, machines, groups, .. } = &image_stage;
+            let fits = match shard.machines.get(index) {
+                Some(Machine::Keys(..)) => machines.is_empty() && groups.is_empty(),
+                Some(Machine::Machines(..)) => keys.is_empty() && groups.is_empty(),
+                Some(Machine::TopK(_)) => keys.is_empty() && machines.is_empty(),
+                None => true,
+            };
+            if !fits {
+                return Err(other_plan(&format!("the window or trigger of `{}`", stage.name)));
             }
             match shard.machines.get_mut(index) {
                 Some(Machine::Keys(table, _)) => reader.table(table, &stage.key, image_stage)?,
@@ -226,6 +242,9 @@ impl Shard {
                 (None, None) => {}
                 (Some(_) | None, _) => return Err(other_plan("the number of shards")),
             }
+        }
+        if plan.engine.pace().is_some() {
+            shard.touch_news();
         }
         Ok(shard)
     }

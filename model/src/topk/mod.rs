@@ -314,6 +314,15 @@ impl TopKTable {
         Ok(())
     }
 
+    /// Every group that has news waits for the end of a round.
+    pub(crate) fn touch_news(&mut self) {
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            if !group.news.is_empty() && !std::mem::replace(&mut group.is_touched, true) {
+                self.touched.push(number as GroupId);
+            }
+        }
+    }
+
     /// Delivers a watermark to the groups that are due.
     pub(crate) fn advance(
         &mut self,
