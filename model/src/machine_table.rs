@@ -159,6 +159,10 @@ impl MachineTable {
         if watermark <= self.watermark {
             return Ok(());
         }
+        // Those that wait for the end of the round have not said what they are due.
+        for id in self.touched.clone() {
+            self.register(id);
+        }
         let before = self.watermark;
         // One instant at a time: windows fire in the order of their ends.
         while let Some(bucket) = self.deadlines.first_entry() {

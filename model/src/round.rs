@@ -1,9 +1,9 @@
 //! A round of a shard: what it begins with, what it brings to a stage, and in which order a stage
 //! fires in it.
 //!
-//! A stream fires in every round. Under micro-batches a stage only takes until its cycle ends, and
-//! then fires by the ends of its windows: first those that the watermark of the cycle completes,
-//! then those that have changed otherwise.
+//! A stream fires in every round. Under micro-batches a stage only takes until its cycle ends. Then
+//! the keys fire of which the watermark of the cycle makes a window due, in the order of these, and
+//! then all others that have changed; a key fires its windows in their order.
 
 use crate::aggregate::{AggregateLayout, Overflow};
 use crate::engine::Cycle;
@@ -138,8 +138,7 @@ impl Feed<'_> {
 pub(crate) enum Firing {
     /// What the round brought fires, then what its watermark makes due.
     AtOnce,
-    /// A cycle ends: what its watermark makes due fires, then what has changed since the cycle
-    /// before.
+    /// A cycle ends: what its watermark makes due fires, then all else that has changed.
     InCycle,
     /// Nothing fires before the cycle ends.
     Held,

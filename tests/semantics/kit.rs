@@ -6,9 +6,10 @@
 
 use nilometer_model::account::StageAccount;
 use nilometer_model::aggregate::Function;
+use nilometer_model::engine::{Cycle, Engine};
 use nilometer_model::pane::{AccumulationMode, PaneKind, Timing};
 use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan};
-use nilometer_model::planner::plan;
+use nilometer_model::planner::plan_for;
 use nilometer_model::row::{Field, Position, RowBatch};
 use nilometer_model::shard::{Output, Shard};
 use nilometer_model::symbol::Symbols;
@@ -108,6 +109,8 @@ pub(crate) struct Run {
     symbols: Arc<Symbols>,
     pub(crate) shard: Shard,
     emitted: BTreeMap<(String, Window), Emitted>,
+    /// Number of the last cycle.
+    cycle: u64,
 }
 
 impl Run {
@@ -117,10 +120,19 @@ impl Run {
 
     /// A stage whose records have fields beside `key` and `v`.
     pub(crate) fn with_fields(grouping: Grouping, fields: &[(&str, Type)]) -> Self {
-        let plan = Arc::new(plan(&job(grouping, fields)).unwrap());
+        Self::made(Engine::Streaming, grouping, fields)
+    }
+
+    /// A stage that another engine runs.
+    pub(crate) fn on(engine: Engine, grouping: Grouping) -> Self {
+        Self::made(engine, grouping, &[])
+    }
+
+    fn made(engine: Engine, grouping: Grouping, fields: &[(&str, Type)]) -> Self {
+        let plan = Arc::new(plan_for(&job(grouping, fields), engine).unwrap());
         let symbols = Arc::new(Symbols::default());
         let shard = Shard::new(plan.clone(), symbols.clone(), 0, 1);
-        Self { plan, symbols, shard, emitted: BTreeMap::new() }
+        Self { plan, symbols, shard, emitted: BTreeMap::new(), cycle: 0 }
     }
 
     /// One batch.
@@ -154,6 +166,16 @@ impl Run {
         self.read(&out)
     }
 
+    /// The end of a cycle of micro-batches.
+    pub(crate) fn cycle(&mut self, millis: i64) -> Vec<Pane> {
+        self.cycle += 1;
+        let watermark = Watermark(EventTime::from_millis(millis));
+        let mut out = Output::default();
+        self.shard.cycle(Cycle { number: self.cycle, watermark }, &mut out).unwrap();
+        assert_eq!(self.shard.finished_cycle(), self.cycle);
+        self.read(&out)
+    }
+
     pub(crate) fn tick(&mut self, millis: i64) -> Vec<Pane> {
         let mut out = Output::default();
         self.shard.tick(ProcessingTime::from_millis(millis), &mut out).unwrap();
@@ -168,7 +190,8 @@ impl Run {
 
     /// The end of the input: what is left comes out, and nothing stays.
     pub(crate) fn end(&mut self) -> Vec<Pane> {
-        let panes = self.watermark(i64::MAX);
+        let has_cycles = self.plan.engine.pace().is_some();
+        let panes = if has_cycles { self.cycle(i64::MAX) } else { self.watermark(i64::MAX) };
         assert!(self.shard.is_empty(), "something is left: {:?}", self.shard.windows());
         assert!(self.account().is_balanced(), "{:?}", self.account());
         panes
@@ -258,6 +281,7 @@ fn play(run: &mut Run, script: &str) -> String {
                 run.records(&records.collect::<Vec<_>>())
             }
             ["watermark", instant] => run.watermark(instant.parse().unwrap()),
+            ["cycle", instant] => run.cycle(instant.parse().unwrap()),
             ["tick", instant] => run.tick(instant.parse().unwrap()),
             ["signal", name] => run.signal(name),
             ["restart"] => {
@@ -286,11 +310,16 @@ fn play(run: &mut Run, script: &str) -> String {
 /// Plays a script and compares it with what happened; once more with a restart after each line,
 /// which must change nothing.
 pub(crate) fn check(grouping: &Grouping, script: &str) {
+    check_on(Engine::Streaming, grouping, script);
+}
+
+/// As [`check`], run by an engine.
+pub(crate) fn check_on(engine: Engine, grouping: &Grouping, script: &str) {
     let margin = script.lines().find(|line| !line.trim().is_empty()).unwrap();
     let margin = margin.len() - margin.trim_start().len();
     let lines = script.lines().filter(|line| !line.trim().is_empty());
     let script: String = lines.map(|line| format!("{}\n", &line[margin..])).collect();
-    let told = play(&mut Run::new(grouping.clone()), &script);
+    let told = play(&mut Run::on(engine, grouping.clone()), &script);
     assert_eq!(told, script, "{}", grouping.trigger);
 
     let is_done = |line: &str| !line.starts_with(' ');
@@ -298,6 +327,6 @@ pub(crate) fn check(grouping: &Grouping, script: &str) {
         .lines()
         .map(|line| if is_done(line) { format!("restart\n{line}\n") } else { format!("{line}\n") })
         .collect();
-    let told = play(&mut Run::new(grouping.clone()), &with_restarts);
+    let told = play(&mut Run::on(engine, grouping.clone()), &with_restarts);
     assert_eq!(told, with_restarts, "restarts change {}", grouping.trigger);
 }

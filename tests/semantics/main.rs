@@ -7,6 +7,7 @@ mod book;
 mod conformance;
 mod custom;
 mod drawing;
+mod engines;
 mod grammar;
 mod kit;
 mod merging;
