@@ -14,7 +14,7 @@ use nilometer_model::watermark::{Generator, Surroundings, WatermarkSettings, Wat
 use proptest::prelude::*;
 
 /// Panes by place; those of one place in the order in which they came.
-fn sorted<'a>(panes: impl IntoIterator<Item = &'a Seen>) -> Vec<&'a Seen> {
+pub(crate) fn sorted<'a>(panes: impl IntoIterator<Item = &'a Seen>) -> Vec<&'a Seen> {
     let mut panes: Vec<_> = panes.into_iter().collect();
     panes.sort_by(|a, b| {
         let place = |pane: &Seen| (pane.stage, pane.meta.window, pane.meta.is_other);

@@ -12,6 +12,7 @@
 )]
 
 mod cost;
+mod engines;
 mod job;
 mod laws;
 mod marks;
@@ -21,9 +22,10 @@ mod world;
 
 use job::{Style, jobs};
 use nilometer_model::batch::{Arrival, Evaluation, evaluate, readers};
+use nilometer_model::engine::Engine;
 use nilometer_model::invariant::{LATE_1, ROLL_1};
 use nilometer_model::plan::{Job, Plan};
-use nilometer_model::planner::plan;
+use nilometer_model::planner::{plan, plan_for};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use records::{Event, scripts};
@@ -58,13 +60,14 @@ struct Case {
     /// Decides the interleaving of messages.
     seed: u64,
     shards: usize,
+    engine: Engine,
 }
 
 impl fmt::Debug for Case {
     /// One line per grouping and event: a failure must be readable.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { job, script, seed, shards } = self;
-        writeln!(f, "{shards} shards, seed {seed}, cascade {}", job.cascade)?;
+        let Self { job, script, seed, shards, engine } = self;
+        writeln!(f, "{shards} shards, seed {seed}, cascade {}, {engine:?}", job.cascade)?;
         writeln!(f, "{:?}, {:?}", job.spread, job.phase)?;
         for grouping in &job.groupings {
             writeln!(f, "{grouping:?}")?;
@@ -92,6 +95,7 @@ fn cases(style: Style) -> impl Strategy<Value = Case> {
         script,
         seed,
         shards,
+        engine: Engine::Streaming,
     })
 }
 
@@ -101,11 +105,17 @@ fn planned(job: &Job) -> Arc<Plan> {
 
 /// Runs the engine: everything in the script, then the end.
 fn run(case: &Case, restarts: bool) -> World {
-    let mut world = World::new(planned(&case.job), case.shards, case.seed);
+    let plan = plan_for(&case.job, case.engine).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let mut world = World::new(Arc::new(plan), case.shards, case.seed);
     for event in &case.script {
         match event {
             Event::Batch(records) => world.records(&case.job, records),
-            Event::Watermark(watermark) => world.watermark(*watermark),
+            Event::Watermark(watermark) => match case.engine {
+                Engine::Streaming => world.watermark(*watermark),
+                Engine::MicroBatch(_) => world.cycle(*watermark),
+                // It stays at the beginning.
+                Engine::Batch => {}
+            },
             Event::Restart if restarts => world.restart(),
             Event::Restart => {}
         }

@@ -100,8 +100,11 @@ impl Sinks {
     fn insert(&mut self, stage: &Stage, place: Place, pane: &Seen) -> Result<(), String> {
         let broken = |rule: &str| Err(format!("{rule}: {place:?}: {pane:?}"));
         let known = self.known.remove(&place);
-        let expected = known.as_ref().map_or(Timing::OnTime, |_| Timing::Late);
-        let is_first_late = known.is_none() && pane.meta.timing == Timing::Late;
+        let before = known.as_ref().map(|known| known.last.meta.timing);
+        let may_follow = match before {
+            None | Some(Timing::Early) => true,
+            Some(Timing::OnTime | Timing::Late) => pane.meta.timing == Timing::Late,
+        };
         if stage.kind == StageKind::TopK {
             let list = (stage.name.clone(), parent(stage, &pane.key), pane.meta.window);
             let last = self.lists.get(&list).copied();
@@ -115,11 +118,12 @@ impl Sinks {
             if pane.meta.index != next {
                 return broken(PANE_2);
             }
-            if pane.meta.timing != expected && !is_first_late {
+            if !may_follow {
                 return broken(PANE_1);
             }
         }
-        if pane.meta.timing == Timing::Early {
+        // The default trigger does not fire early.
+        if pane.meta.timing == Timing::Early && stage.trigger.is_default() {
             return broken(PANE_1);
         }
         let is_retracted = known.as_ref().is_some_and(|known| known.merged.is_empty());

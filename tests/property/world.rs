@@ -4,6 +4,7 @@
 
 use nilometer_model::account::{DropReason, StageAccount};
 use nilometer_model::batch::{KeyValues, Record};
+use nilometer_model::engine::Cycle;
 use nilometer_model::invariant::{ORDER_1, WM_1};
 use nilometer_model::key::Router;
 use nilometer_model::pane::{PaneBatch, PaneMeta, StageId};
@@ -36,6 +37,7 @@ impl fmt::Debug for Seen {
 enum Message {
     Records(RowBatch),
     Watermark(Watermark),
+    Cycle(Cycle),
     Deltas(ExchangeDeltas),
     Mark(ExchangeMark),
 }
@@ -51,6 +53,8 @@ pub(crate) struct World {
     /// The last mark of each exchanged stage and sender, as the receivers saw it.
     marks: BTreeMap<(StageId, usize, usize), Watermark>,
     random: u64,
+    /// Number of the last cycle.
+    cycle: u64,
     /// In the order in which they came.
     pub(crate) panes: Vec<Seen>,
     /// Copies dropped, by grouping and key.
@@ -71,6 +75,7 @@ impl World {
             queues: BTreeMap::new(),
             marks: BTreeMap::new(),
             random: seed,
+            cycle: 0,
             panes: Vec::new(),
             dropped: BTreeMap::new(),
             symbols,
@@ -124,6 +129,19 @@ impl World {
         self.deliver_some();
     }
 
+    /// A cycle of micro-batches ends, once all shards have finished the one before.
+    pub(crate) fn cycle(&mut self, watermark: Watermark) {
+        while self.shards.iter().any(|shard| shard.finished_cycle() < self.cycle) {
+            assert!(self.deliver(), "nothing is on the way, and cycle {} does not end", self.cycle);
+        }
+        self.cycle += 1;
+        for shard in 0..self.shards.len() {
+            let cycle = Cycle { number: self.cycle, watermark };
+            self.push(self.shards.len(), shard, Message::Cycle(cycle));
+        }
+        self.deliver_some();
+    }
+
     fn deliver_some(&mut self) {
         for _ in 0..self.draw(2 * self.shards.len() + 1) {
             self.deliver();
@@ -137,7 +155,11 @@ impl World {
 
     /// All input has ended, and everything has been delivered.
     pub(crate) fn end(&mut self) {
-        self.watermark(Watermark::MAX);
+        if self.plan.engine.pace().is_some() {
+            self.cycle(Watermark::MAX);
+        } else {
+            self.watermark(Watermark::MAX);
+        }
         self.settle();
     }
 
@@ -145,6 +167,7 @@ impl World {
     /// back in a process that has never seen a text.
     pub(crate) fn restart(&mut self) {
         self.settle();
+        self.cycle = 0;
         let images: Vec<_> = self.shards.iter().map(|shard| shard.encode().unwrap()).collect();
         self.shards.clear();
         self.symbols = Arc::new(Symbols::default());
@@ -171,6 +194,7 @@ impl World {
         match message {
             Message::Records(batch) => shard.records(&batch, &mut out),
             Message::Watermark(watermark) => shard.watermark(watermark, &mut out),
+            Message::Cycle(cycle) => shard.cycle(cycle, &mut out),
             Message::Deltas(deltas) => shard.exchange(&deltas, &mut out),
             Message::Mark(mark) => {
                 let last = self.marks.entry((mark.stage, mark.from, to)).or_insert(Watermark::MIN);
