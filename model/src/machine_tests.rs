@@ -320,6 +320,7 @@ fn a_cascade_with_early_panes_fires_each_level_with_the_one_below() {
         rank: vec!["sum".into()],
         require: Vec::new(),
         other: true,
+        ties: crate::plan::Ties::Ascending,
     });
     let mut run = Run::new(vec![level("top", &["a"]), list]);
     assert_eq!(run.plan.record_reads(), 1);

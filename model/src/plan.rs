@@ -12,6 +12,7 @@ use crate::row::{Field, RowLayout, Slot};
 use crate::time::Span;
 use crate::trigger::Trigger;
 use crate::window::WindowFn;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// What the user wants of one pipeline.
@@ -180,6 +181,28 @@ pub struct TopKSpec {
     pub require: Vec<Box<str>>,
     /// Whether an `__other` entry carries what is not listed.
     pub other: bool,
+    /// Which of the entries of equal rank come first.
+    pub ties: Ties,
+}
+
+/// Which of the entries of equal rank come first in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ties {
+    /// Those with the smaller key.
+    #[default]
+    Ascending,
+    /// Those with the larger key.
+    Descending,
+}
+
+impl Ties {
+    /// The place in the list of keys that compare as `keys`.
+    pub const fn order(self, keys: Ordering) -> Ordering {
+        match self {
+            Self::Ascending => keys,
+            Self::Descending => keys.reverse(),
+        }
+    }
 }
 
 impl AggregateSpec {
@@ -401,4 +424,6 @@ pub struct TopK {
     pub require: Vec<usize>,
     /// Whether there is an `__other` entry.
     pub other: bool,
+    /// Which of the entries of equal rank come first.
+    pub ties: Ties,
 }

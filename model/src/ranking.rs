@@ -1,6 +1,6 @@
 //! Which candidates are the K largest: a pure decision over ranks and keys.
 //!
-//! Order: descending rank, then ascending key. Cost: O(candidates) on average, plus sorting the K;
+//! Order: descending rank, then by key, as the caller says. Cost: O(candidates) on average, plus sorting the K;
 //! room for a few K only.
 
 use std::cmp::{Ordering, Reverse};

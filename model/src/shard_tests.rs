@@ -2,7 +2,7 @@
 
 use crate::aggregate::Function;
 use crate::pane::{AccumulationMode, PaneKind, Timing};
-use crate::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan, TopKSpec};
+use crate::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan, Ties, TopKSpec};
 use crate::planner::plan;
 use crate::row::{Field, Position, RowBatch};
 use crate::shard::{Output, Shard};
@@ -194,6 +194,7 @@ fn listed(mode: AccumulationMode) -> Vec<Grouping> {
         rank: vec!["sum".into()],
         require: Vec::new(),
         other: true,
+        ties: Ties::Ascending,
     });
     vec![list, grouping("total", &["a"], mode)]
 }

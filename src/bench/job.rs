@@ -6,7 +6,7 @@
 use nilometer_model::aggregate::Function;
 use nilometer_model::flow::FLOW_FIELDS;
 use nilometer_model::pane::AccumulationMode;
-use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Spread, TopKSpec};
+use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Spread, Ties, TopKSpec};
 use nilometer_model::row::Field;
 use nilometer_model::time::Span;
 use nilometer_model::trigger::Trigger;
@@ -86,6 +86,7 @@ impl Shape {
             rank: vec!["bytes_ingress".into(), "bytes_egress".into()],
             require: Vec::new(),
             other: true,
+            ties: Ties::Ascending,
         });
         Grouping {
             name: self.name.into(),

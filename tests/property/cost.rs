@@ -5,7 +5,7 @@ use crate::world::World;
 use nilometer_model::aggregate::Function;
 use nilometer_model::batch::Record;
 use nilometer_model::pane::{AccumulationMode, Emission};
-use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, TopKSpec};
+use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Ties, TopKSpec};
 use nilometer_model::planner::plan;
 use nilometer_model::row::Field;
 use nilometer_model::time::{EventTime, Span, Watermark};
@@ -50,6 +50,7 @@ fn job(mode: AccumulationMode) -> Job {
         rank: vec!["sum".into()],
         require: Vec::new(),
         other: true,
+        ties: Ties::Ascending,
     });
     Job {
         name: "cost".into(),

@@ -2,7 +2,9 @@
 
 use nilometer_model::aggregate::Function;
 use nilometer_model::pane::{AccumulationMode, Emission};
-use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, PhaseBy, Spread, TopKSpec};
+use nilometer_model::plan::{
+    AggregateSpec, Grouping, Job, KeyColumn, PhaseBy, Spread, Ties, TopKSpec,
+};
 use nilometer_model::row::Field;
 use nilometer_model::time::Span;
 use nilometer_model::trigger::Trigger;
@@ -96,6 +98,10 @@ fn modes() -> impl Strategy<Value = AccumulationMode> {
     prop_oneof![Just(Discarding), Just(Accumulating), Just(Retracting)]
 }
 
+fn ties() -> impl Strategy<Value = Ties> {
+    prop_oneof![Just(Ties::Ascending), Just(Ties::Descending)]
+}
+
 fn lateness(style: Style) -> BoxedStrategy<Span> {
     let millis = match style {
         Style::Patient => Just(1 << 40).boxed(),
@@ -114,7 +120,7 @@ struct Choices {
     lateness: Span,
     mode: AccumulationMode,
     aggregates: Vec<usize>,
-    list: Option<(usize, usize, bool, bool)>,
+    list: Option<(usize, usize, bool, bool, Ties)>,
     is_observed: bool,
 }
 
@@ -133,8 +139,9 @@ fn choices(style: Style) -> impl Strategy<Value = Choices> {
         }
         columns
     });
-    let list = (1_usize..4, any::<prop::sample::Index>(), any::<bool>(), any::<bool>());
-    let list = list.prop_map(|(k, entity, other, require)| (k, entity.index(64), other, require));
+    let list = (1_usize..4, any::<prop::sample::Index>(), any::<bool>(), any::<bool>(), ties());
+    let list = list
+        .prop_map(|(k, entity, other, require, ties)| (k, entity.index(64), other, require, ties));
     (
         columns,
         windows(),
@@ -169,7 +176,7 @@ fn grouping(name: &str, choices: Choices, is_split: bool, style: Style) -> Group
     let may_be_entity = |column: &&KeyColumn| style != Style::SharedColumn || &*column.name != "a";
     let candidates: Vec<_> = key.iter().filter(may_be_entity).collect();
     let list = choices.list.filter(|_| !candidates.is_empty());
-    let top_k = list.map(|(k, entity, other, require)| {
+    let top_k = list.map(|(k, entity, other, require, ties)| {
         let first = entity % candidates.len();
         let count = 1 + entity / candidates.len() % (candidates.len() - first);
         let entity: Vec<Box<str>> =
@@ -181,6 +188,7 @@ fn grouping(name: &str, choices: Choices, is_split: bool, style: Style) -> Group
             entity,
             rank: ranks.map(|number| aggregate(*number, false).name).collect(),
             other,
+            ties,
         }
     });
     Grouping {

@@ -4,7 +4,7 @@ use super::tests::{Scene, grouping, ip, meta, plan_of, text};
 use super::*;
 use nilometer_model::aggregate::Function;
 use nilometer_model::pane::{AccumulationMode, PaneKind};
-use nilometer_model::plan::TopKSpec;
+use nilometer_model::plan::{Ties, TopKSpec};
 use nilometer_model::time::{EventTime, Window};
 use nilometer_model::value::{Type, Value};
 
@@ -54,6 +54,7 @@ pub(super) fn flow_scene() -> Scene {
             rank: vec!["bytes_ingress".into(), "bytes_egress".into()],
             require: Vec::new(),
             other: true,
+            ties: Ties::Ascending,
         });
         grouping
     };

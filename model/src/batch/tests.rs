@@ -3,7 +3,7 @@
 use super::*;
 use crate::aggregate::Function;
 use crate::pane::AccumulationMode;
-use crate::plan::{AggregateSpec, Grouping, KeyColumn, Spread, TopKSpec};
+use crate::plan::{AggregateSpec, Grouping, KeyColumn, Spread, Ties, TopKSpec};
 use crate::row::Field;
 use crate::time::Span;
 use crate::trigger::Trigger;
@@ -219,6 +219,7 @@ fn the_largest_are_listed_and_the_rest_is_other() {
         rank: vec!["n".into()],
         require: vec!["k".into()],
         other: true,
+        ties: Ties::Ascending,
     };
     let aggregates =
         vec![spec("n", Function::Sum, "n", false), spec("max", Function::Max, "n", false)];

@@ -136,12 +136,14 @@ fn list(
             field.and_then(|field| key.0.get(field)).is_some_and(|value| *value != Value::Null)
         });
         // Those that may not be listed stand behind all others.
-        ranked.push(((Reverse(is_complete), Reverse(rank), key), inputs, results));
+        ranked.push(((Reverse(is_complete), Reverse(rank)), key, inputs, results));
     }
-    ranked.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    ranked.sort_by(|(a, a_key, ..), (b, b_key, ..)| {
+        a.cmp(b).then_with(|| top_k.ties.order(a_key.cmp(b_key)))
+    });
     let mut others = Inputs::default();
     let mut has_others = false;
-    for (place, ((Reverse(is_complete), _, key), inputs, results)) in ranked.into_iter().enumerate()
+    for (place, ((Reverse(is_complete), _), key, inputs, results)) in ranked.into_iter().enumerate()
     {
         if is_complete && place < top_k.k {
             let place = Place { grouping: grouping.name.clone(), key, window, is_other: false };

@@ -166,6 +166,7 @@ fn list(spec: &TopKSpec, stage: Stage) -> Stage {
         rank: spec.rank.iter().filter_map(|name| stage.aggregates.find(name)).collect(),
         require: spec.require.iter().filter_map(|name| number(name)).collect(),
         other: spec.other,
+        ties: spec.ties,
     };
     let reason = format!("{}; lists the {} largest of each parent key", stage.reason, spec.k);
     Stage { kind: StageKind::TopK, top_k: Some(top_k), reason, ..stage }

@@ -433,8 +433,10 @@ impl TopKTable {
             count += 1;
             Ranked { rank: self.rank(group, entry), entry }
         };
-        let by_key =
-            |a, b| self.key.compare(candidates.key(layout, a), candidates.key(layout, b), symbols);
+        let by_key = |a, b| {
+            let (a, b) = (candidates.key(layout, a), candidates.key(layout, b));
+            self.spec.ties.order(self.key.compare(a, b, symbols))
+        };
         let is_listable = |entry: &EntryId| self.is_listable(group, *entry);
         let best = if has_shrunk {
             let all = candidates.entries(layout);

@@ -5,7 +5,7 @@ use crate::aggregate::Function;
 use crate::pane::PaneMeta;
 use crate::pane::{AccumulationMode, PaneKind};
 use crate::plan::{AggregateSpec, Grouping};
-use crate::plan::{KeyColumn, TopKSpec};
+use crate::plan::{KeyColumn, Ties, TopKSpec};
 use crate::row::{Position, RowBatch};
 use crate::shard::Output;
 use crate::shard_tests::{Run, grouping, job};
@@ -26,6 +26,7 @@ fn groupings(mode: AccumulationMode, other: bool) -> Vec<Grouping> {
         rank: vec!["sum".into()],
         require: Vec::new(),
         other,
+        ties: Ties::Ascending,
     });
     let each = KeyColumn { name: "host".into(), each: vec!["b".into(), "c".into()] };
     groupings[3].key.push(each);

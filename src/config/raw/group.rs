@@ -142,6 +142,8 @@ raw_table! {
         require: List<String> = Default("[]"),
         /// Whether an entry `__other` carries what is not listed.
         other: bool = Default("false"),
+        /// Which of the entries of equal rank come first: those with the smaller key (`ascending`) or with the larger one (`descending`).
+        ties: RawTies = Default("\"ascending\""),
     }
 }
 
@@ -158,5 +160,17 @@ raw_table! {
         require: List<String> = Optional,
         /// Whether an entry `__other` carries what is not listed.
         other: bool = Optional,
+        /// Which of the entries of equal rank come first.
+        ties: RawTies = Optional,
+    }
+}
+
+raw_names! {
+    /// Which of the entries of equal rank come first.
+    pub(crate) enum RawTies ("tie order") {
+        /// The smaller key.
+        Ascending = "ascending",
+        /// The larger key.
+        Descending = "descending",
     }
 }

@@ -9,12 +9,12 @@ use crate::config::pipeline::Records;
 use crate::config::place::Place;
 use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
-use crate::config::raw::group::{RawGroup, RawMode, RawTopK};
+use crate::config::raw::group::{RawGroup, RawMode, RawTies, RawTopK};
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::text_or_table::RawColumn;
 use nilometer_model::flow::FLOW_FIELDS;
 use nilometer_model::pane::AccumulationMode;
-use nilometer_model::plan::{AggregateSpec, Grouping, KeyColumn, TopKSpec};
+use nilometer_model::plan::{AggregateSpec, Grouping, KeyColumn, Ties, TopKSpec};
 use nilometer_model::row::Field;
 use nilometer_model::value::Type;
 
@@ -270,7 +270,15 @@ fn top_k_spec(
         rank: rank?,
         require: require?,
         other: *raw.other.value()?,
+        ties: ties(*raw.ties.value()?),
     })
+}
+
+const fn ties(raw: RawTies) -> Ties {
+    match raw {
+        RawTies::Ascending => Ties::Ascending,
+        RawTies::Descending => Ties::Descending,
+    }
 }
 
 /// Only what adds up can rank.
