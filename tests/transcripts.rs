@@ -1,5 +1,6 @@
 //! `nilometer test` as its users see it, on the transcripts of this folder: those in
-//! `transcripts/` match, those in `transcripts/bad/` fail for the reasons that they state.
+//! `transcripts/` and in its folders match, those in `transcripts/bad/` fail for the reasons that
+//! they state.
 //!
 //! The first line of a transcript names its pipeline in `pipelines/`.
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
@@ -20,6 +21,12 @@ fn transcripts(folder: &str) -> Vec<(PathBuf, String)> {
     paths.sort();
     assert!(!paths.is_empty());
     paths.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// All transcripts that match.
+fn all_transcripts() -> Vec<(PathBuf, String)> {
+    let folders = ["transcripts", "transcripts/paper"];
+    folders.into_iter().flat_map(transcripts).collect()
 }
 
 fn pipeline(text: &str) -> PathBuf {
@@ -50,7 +57,7 @@ fn check(name: &str, text: &str) -> (i32, String) {
 
 #[test]
 fn the_transcripts_match() {
-    for (path, text) in transcripts("transcripts") {
+    for (path, text) in all_transcripts() {
         let output = run(&[], &pipeline(&text), &[&path]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert!(stderr(&output).contains(": ok, "), "{}", stderr(&output));
@@ -249,7 +256,7 @@ end
 fn every_transcript_can_be_written_anew_from_its_inputs_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.txt");
-    for (source, text) in transcripts("transcripts") {
+    for (source, text) in all_transcripts() {
         let is_expectation = |line: &&str| {
             let words = ["pane ", "retract ", "gone ", "dropped "];
             words.iter().any(|word| line.trim_start().starts_with(word))

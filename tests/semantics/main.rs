@@ -12,6 +12,7 @@ mod grammar;
 mod kit;
 mod merging;
 mod paper;
+mod shipped;
 mod spec;
 mod table;
 mod variants;

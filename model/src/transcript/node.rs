@@ -239,15 +239,16 @@ impl<'a> Node<'a> {
     /// Watermarks come before what waits for the clock.
     fn clock(&mut self, now: ProcessingTime) -> Result<(), Fault> {
         let now = self.now.map_or(now, |before| before.max(now));
+        self.now = Some(now);
+        // Where records take the time of their arrival, the time itself is progress.
+        for estimator in &mut self.estimators {
+            estimator.generator.tick(now);
+        }
         if !self.has_ended {
             for partition in 0..self.estimators.len() as u32 {
                 let report = self.report(partition, Reader::AtEnd, false);
                 self.progress(report)?;
             }
-        }
-        self.now = Some(now);
-        for estimator in &mut self.estimators {
-            estimator.generator.tick(now);
         }
         let rose = self.coordinator.tick(now);
         self.deliver(rose)?;
