@@ -144,6 +144,7 @@ impl Handler<Tick> for SinkActor {
 mod tests {
     use super::*;
     use nilometer_connectors::memory::MemorySink;
+    use nilometer_model::aggregate::ValuesRef;
     use nilometer_model::pane::{PaneMeta, StageId};
     use nilometer_model::time::{EventTime, Window};
 
@@ -153,7 +154,7 @@ mod tests {
         let (index, is_last, is_other) = (0, false, false);
         let mut panes = PaneBatch::new(StageId(3));
         let meta = PaneMeta { window, index, timing, is_last, kind, event_time, is_other };
-        panes.push(&[], meta, &[]);
+        panes.push(&[], meta, ValuesRef::default());
         panes
     }
 

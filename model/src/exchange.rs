@@ -98,8 +98,10 @@ impl ExchangeEnds {
     ) -> Vec<(usize, ExchangeDeltas)> {
         let mut parts = vec![Deltas::default(); self.senders.len()];
         let mut key = vec![0; stage.key.words()];
-        let mut values = vec![0; stage.aggregates.words()];
-        for (source, window, words) in deltas.iter(parent.key.words(), parent.aggregates.words()) {
+        let mut values = stage.aggregates.empty();
+        for (source, window, from_values) in
+            deltas.iter(parent.key.words(), parent.aggregates.words())
+        {
             let window = if input.same_window {
                 window
             } else {
@@ -107,12 +109,12 @@ impl ExchangeEnds {
             };
             for copy in &input.copies {
                 copy.key.pack(source, &mut key);
-                values.fill(0);
+                values.clear();
                 for (to, from) in copy.from.iter().enumerate() {
                     // Into an empty accumulator: nothing can overflow that did not before.
-                    let empty = (values.as_mut_slice(), to);
-                    let merged =
-                        stage.aggregates.merge(empty, &parent.aggregates, (words, *from), symbols);
+                    let empty = (values.view_mut(), to);
+                    let part = (from_values, *from);
+                    let merged = stage.aggregates.merge(empty, &parent.aggregates, part, symbols);
                     debug_assert!(merged.is_ok(), "a merge into nothing cannot overflow");
                 }
                 let shard = self.router.shard(&key, symbols);

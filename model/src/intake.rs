@@ -6,7 +6,7 @@
 #![expect(clippy::indexing_slicing, reason = "batches and their rows have the sizes of the plan")]
 
 use crate::account::{DropReason, StageAccount};
-use crate::aggregate::{AggregateLayout, Function, Overflow, Step};
+use crate::aggregate::{AggregateLayout, Overflow, Step, ValuesMut, ValuesRef};
 use crate::flow::{Extent, phase_shift, share};
 use crate::key::{KeyLayout, encode, stable_hash};
 use crate::late::{Aside, LateReason};
@@ -72,7 +72,7 @@ pub(crate) trait Takes {
     fn enter(&mut self, copy: Copy<'_>, symbols: &Symbols) -> Result<Judged, Overflow>;
 
     /// The accumulators of the window that took the last copy.
-    fn delta(&mut self, entered: &Entered) -> (&AggregateLayout, &mut [u64]);
+    fn delta(&mut self, entered: &Entered) -> (&AggregateLayout, ValuesMut<'_>);
 }
 
 /// What the windows and keys of a stage are.
@@ -348,7 +348,7 @@ fn signed_share(extent: Extent, amount: i128, window: Window) -> i128 {
 }
 
 fn add(
-    (aggregates, words): (&AggregateLayout, &mut [u64]),
+    (aggregates, mut values): (&AggregateLayout, ValuesMut<'_>),
     (input, copy): (&RecordInput, &RecordCopy),
     (record, part): (&Covering<'_>, &Part),
     symbols: &Symbols,
@@ -356,6 +356,7 @@ fn add(
     // What is not split is counted once, where the record ends.
     let is_counted = !record.is_spread || part.is_home;
     for (index, accumulator) in aggregates.accumulators().iter().enumerate() {
+        let words = &mut *values.words;
         let Some(slot) = copy.inputs[index] else {
             if is_counted {
                 AggregateLayout::count_one(words, accumulator);
@@ -382,16 +383,15 @@ fn add(
                 let word = record.row[usize::from(slot.word)];
                 AggregateLayout::keep_narrow(words, accumulator, word);
             }
-            (Step::Other, amount) => {
-                let is_sum = matches!(accumulator.function, Function::Sum | Function::Mean);
-                if is_sum && !is_split && !is_counted {
+            (Step::Other | Step::Side, amount) => {
+                if accumulator.function.counts_once() && !is_split && !is_counted {
                     continue;
                 }
                 let datum = match amount {
                     Some(amount) if is_split => Datum::Int(part.of(record.extent, amount)),
                     Some(_) | None => read(record.row, slot),
                 };
-                aggregates.add(words, index, (datum, record.time), symbols)?;
+                aggregates.add(values.reborrow(), index, (datum, record.time), symbols)?;
             }
         }
     }
@@ -445,33 +445,34 @@ pub(crate) fn take_deltas<T: Takes>(
         for copy in &input.copies {
             copy.key.pack(source, &mut shape.scratch);
             let key = shape.scratch.as_slice();
-            let bytes = values.len() as u64 * 8;
+            let bytes = values.bytes() as u64;
             let incoming = Copy { hash: table.hash(key), key, window, time, bytes };
             let Some(entered) = enter(table, incoming, symbols, aside)? else { continue };
-            let (aggregates, words) = table.delta(&entered);
-            regroup(aggregates, (words, entered.is_empty), copy, (parent_values, values), symbols)?;
+            let (aggregates, delta) = table.delta(&entered);
+            regroup(aggregates, (delta, entered.is_empty), copy, (parent_values, values), symbols)?;
         }
     }
     Ok(())
 }
 
-/// Merges a parent's accumulators into `words`, which may be known to be empty.
+/// Merges a parent's accumulators into `delta`, which may be known to be empty.
 pub(crate) fn regroup(
     aggregates: &AggregateLayout,
-    (words, is_empty): (&mut [u64], bool),
+    (mut delta, is_empty): (ValuesMut<'_>, bool),
     copy: &PaneCopy,
-    (parent, values): (&AggregateLayout, &[u64]),
+    (parent, values): (&AggregateLayout, ValuesRef<'_>),
     symbols: &Symbols,
 ) -> Result<(), Overflow> {
     if copy.is_plain {
         if is_empty {
-            words.copy_from_slice(values);
+            delta.words.copy_from_slice(values.words);
+            delta.sides.clone_from_slice(values.sides);
             return Ok(());
         }
-        return aggregates.merge_all(words, values, symbols);
+        return aggregates.merge_all(delta, values, symbols);
     }
     for (to, from) in copy.from.iter().enumerate() {
-        aggregates.merge((words, to), parent, (values, *from), symbols)?;
+        aggregates.merge((delta.reborrow(), to), parent, (values, *from), symbols)?;
     }
     Ok(())
 }
@@ -485,11 +486,11 @@ pub(crate) fn take_exchanged<T: Takes>(
 ) -> Result<(), Overflow> {
     let value_words = table.aggregates().words();
     for (key, window, values) in deltas.iter(key_words, value_words) {
-        let (time, bytes) = (window.last_instant(), values.len() as u64 * 8);
+        let (time, bytes) = (window.last_instant(), values.bytes() as u64);
         let incoming = Copy { hash: table.hash(key), key, window, time, bytes };
         let Some(entered) = enter(table, incoming, symbols, aside)? else { continue };
-        let (aggregates, words) = table.delta(&entered);
-        aggregates.merge_all(words, values, symbols)?;
+        let (aggregates, delta) = table.delta(&entered);
+        aggregates.merge_all(delta, values, symbols)?;
     }
     Ok(())
 }

@@ -50,3 +50,5 @@ pub mod window;
 mod machine_tests;
 #[cfg(test)]
 mod shard_tests;
+#[cfg(test)]
+mod side_tests;

@@ -7,7 +7,7 @@
 //! Invariants WM-1 (the output watermark never falls) and GC-1.
 
 use crate::account::StageAccount;
-use crate::aggregate::Overflow;
+use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
 use crate::cells::hash_words;
 use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::key::is_same_key;
@@ -320,10 +320,9 @@ impl MachineTable {
     pub(crate) fn size(&self) -> (usize, usize) {
         let bytes = |actor: &Actor| {
             let windows = actor.machine.windows.iter();
-            let words = windows.map(|open| open.delta.len() + open.total.len());
             actor.key.len() * 8
                 + size_of::<Option<Actor>>()
-                + words.map(|words| words * 8).sum::<usize>()
+                + windows.map(|open| open.delta.bytes() + open.total.bytes()).sum::<usize>()
                 + actor.machine.windows.capacity() * size_of::<OpenWindow>()
         };
         let actors = self.actors.iter().flatten();
@@ -385,7 +384,7 @@ impl Takes for MachineTable {
         hash_words(&self.hasher, key)
     }
 
-    fn aggregates(&self) -> &crate::aggregate::AggregateLayout {
+    fn aggregates(&self) -> &AggregateLayout {
         &self.rules.aggregates
     }
 
@@ -440,10 +439,11 @@ impl Takes for MachineTable {
         Ok(Judged::Dropped(reason))
     }
 
-    fn delta(&mut self, _: &Entered) -> (&crate::aggregate::AggregateLayout, &mut [u64]) {
+    fn delta(&mut self, _: &Entered) -> (&AggregateLayout, ValuesMut<'_>) {
         let (id, number) = self.entered;
         let actor = self.actors.get_mut(id as usize).and_then(Option::as_mut);
         let open = actor.and_then(|actor| actor.machine.windows.get_mut(number));
-        (&self.rules.aggregates, open.map_or(&mut [], |open| open.delta.as_mut_slice()))
+        let nothing = || ValuesMut { words: &mut [], sides: &mut [] };
+        (&self.rules.aggregates, open.map_or_else(nothing, |open| open.delta.view_mut()))
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariants PANE-1, PANE-2; what a merged-away window sent is owed until it is taken back.
 
-use crate::aggregate::Overflow;
+use crate::aggregate::{Overflow, Values, ValuesRef};
 use crate::key_machine::{Instants, MachineRules};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
 use crate::symbol::Symbols;
@@ -19,7 +19,7 @@ pub(crate) struct Owed {
     pub(crate) window: Window,
     pub(crate) index: u32,
     pub(crate) timing: Timing,
-    pub(crate) values: Vec<u64>,
+    pub(crate) values: Values,
 }
 
 /// One open window of a key.
@@ -27,9 +27,9 @@ pub(crate) struct Owed {
 pub(crate) struct OpenWindow {
     pub(crate) window: Window,
     /// What came since the pane before. Cleared by a firing. On merge: merged.
-    pub(crate) delta: Vec<u64>,
+    pub(crate) delta: Values,
     /// What came up to the pane before. On merge: merged. Empty in discarding mode.
-    pub(crate) total: Vec<u64>,
+    pub(crate) total: Values,
     /// Cleared when the window goes. On merge: see [`TriggerState::merge`].
     pub(crate) trigger: TriggerState,
     /// Event time of the next pane; see [`OpenWindow::held`]. Cleared by a firing. On merge:
@@ -67,11 +67,11 @@ struct Saying {
 
 impl OpenWindow {
     pub(crate) fn new(window: Window, rules: &MachineRules) -> Self {
-        let words = rules.aggregates.words();
+        let empty = || rules.aggregates.empty();
         Self {
             window,
-            delta: vec![0; words],
-            total: vec![0; if rules.keeps_total { words } else { 0 }],
+            delta: empty(),
+            total: if rules.keeps_total { empty() } else { Values::default() },
             trigger: TriggerState::new(&rules.trigger),
             hold: None,
             owed: Vec::new(),
@@ -110,10 +110,10 @@ impl OpenWindow {
         let is_alone = parts.len() == 1;
         for part in parts {
             // The delta and total of a closed window may have been let go.
-            if !part.delta.is_empty() {
+            if !part.delta.is_absent() {
                 rules.aggregates.merge_all(&mut whole.delta, &part.delta, symbols)?;
             }
-            if rules.keeps_total && !part.total.is_empty() {
+            if rules.keeps_total && !part.total.is_absent() {
                 rules.aggregates.merge_all(&mut whole.total, &part.total, symbols)?;
             }
             let time = part.hold.map(|time| rules.merged_time(window, time));
@@ -150,18 +150,15 @@ impl OpenWindow {
         if self.trigger.is_finished() {
             return Ok(());
         }
-        let mut values = self.total.clone();
-        if values.is_empty() {
-            values.clone_from(&self.delta);
-        } else {
-            rules.aggregates.merge_all(&mut values, &self.delta, outlet.symbols)?;
-        }
+        // Asked often, fired seldom: values are made when somebody looks at them.
+        let looks = rules.trigger.reads_results();
+        let looked_at = if looks { Some(self.values(rules, outlet.symbols)?) } else { None };
         let facts = Facts {
             complete_at: rules.complete_at(self.window),
             watermark: at.watermark,
             now: at.now,
             aggregates: &rules.aggregates,
-            values: &values,
+            values: looked_at.as_ref().map_or(ValuesRef::default(), Values::view),
             symbols: outlet.symbols,
         };
         let is_ready = self.trigger.is_ready(&rules.trigger, &facts);
@@ -177,14 +174,28 @@ impl OpenWindow {
         let is_wanted = timing == Timing::OnTime && rules.emission.on_time_always
             || is_last && rules.emission.closing_always;
         if self.has_news || is_wanted {
+            let values = match looked_at {
+                Some(values) => values,
+                None => self.values(rules, outlet.symbols)?,
+            };
             self.emit(rules, Saying { timing, is_last, is_wanted }, values, outlet);
         }
         self.hold = None;
         if self.trigger.is_finished() && !rules.window.is_merging() {
             // Closed: only its name is kept until it expires.
-            (self.delta, self.total) = (Vec::new(), Vec::new());
+            (self.delta, self.total) = (Values::default(), Values::default());
         }
         Ok(())
+    }
+
+    /// All that the next pane would show: the total, or without one what came since the pane before.
+    fn values(&self, rules: &MachineRules, symbols: &Symbols) -> Result<Values, Overflow> {
+        if self.total.is_absent() {
+            return Ok(self.delta.clone());
+        }
+        let mut values = self.total.clone();
+        rules.aggregates.merge_all(&mut values, &self.delta, symbols)?;
+        Ok(values)
     }
 
     /// The timing of a pane that is emitted now.
@@ -209,7 +220,7 @@ impl OpenWindow {
         &mut self,
         rules: &MachineRules,
         Saying { timing, is_last, is_wanted }: Saying,
-        values: Vec<u64>,
+        values: Values,
         outlet: &mut Outlet<'_>,
     ) {
         if rules.has_children && self.has_news {
@@ -243,7 +254,7 @@ impl OpenWindow {
         if rules.keeps_total {
             self.total = values;
         }
-        self.delta.fill(0);
+        self.delta.clear();
         self.has_news = false;
     }
 

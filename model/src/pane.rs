@@ -5,6 +5,8 @@
 //! the stage. Invariant PANE-1: timings of one window follow `EARLY* ON_TIME? LATE*`. Invariant
 //! PANE-2: indices of one window have no gap.
 
+use crate::aggregate::side::Side;
+use crate::aggregate::{ValuesRef, sides_bytes};
 use crate::time::{EventTime, Window};
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +152,8 @@ pub struct PaneBatch {
     pub keys: Vec<u64>,
     /// Accumulator words, one pane after the other, in the stage's aggregate layout.
     pub values: Vec<u64>,
+    /// Side values, one pane after the other, in the same layout.
+    pub sides: Vec<Side>,
     /// One entry per pane.
     pub panes: Vec<PaneMeta>,
 }
@@ -157,32 +161,37 @@ pub struct PaneBatch {
 impl PaneBatch {
     /// No panes of `stage`.
     pub const fn new(stage: StageId) -> Self {
-        Self { stage, keys: Vec::new(), values: Vec::new(), panes: Vec::new() }
+        Self { stage, keys: Vec::new(), values: Vec::new(), sides: Vec::new(), panes: Vec::new() }
     }
 
     /// Appends a pane.
-    pub fn push(&mut self, key: &[u64], meta: PaneMeta, values: &[u64]) {
+    pub fn push<'a>(&mut self, key: &[u64], meta: PaneMeta, values: impl Into<ValuesRef<'a>>) {
+        let values = values.into();
         self.keys.extend_from_slice(key);
-        self.values.extend_from_slice(values);
+        self.values.extend_from_slice(values.words);
+        self.sides.extend_from_slice(values.sides);
         self.panes.push(meta);
     }
 
     /// Bytes that its panes take.
     pub fn bytes(&self) -> usize {
-        (self.keys.len() + self.values.len()) * 8 + self.panes.len() * size_of::<PaneMeta>()
+        (self.keys.len() + self.values.len()) * 8
+            + sides_bytes(&self.sides)
+            + self.panes.len() * size_of::<PaneMeta>()
     }
 
-    /// The panes as (meta, key words, value words), for keys of `key_words` and values of
-    /// `value_words` words.
+    /// The panes as (meta, key words, values), for keys of `key_words` and values of `value_words`
+    /// words.
     pub fn iter(
         &self,
         key_words: usize,
         value_words: usize,
-    ) -> impl Iterator<Item = (&PaneMeta, &[u64], &[u64])> {
+    ) -> impl Iterator<Item = (&PaneMeta, &[u64], ValuesRef<'_>)> {
+        let sides = self.sides.len() / self.panes.len().max(1);
         self.panes.iter().enumerate().map(move |(index, meta)| {
-            let key = self.keys.get(index * key_words..(index + 1) * key_words);
-            let value = self.values.get(index * value_words..(index + 1) * value_words);
-            (meta, key.unwrap_or_default(), value.unwrap_or_default())
+            let words = part(&self.values, index, value_words);
+            let values = ValuesRef { words, sides: part(&self.sides, index, sides) };
+            (meta, part(&self.keys, index, key_words), values)
         })
     }
 }
@@ -194,15 +203,19 @@ pub struct Deltas {
     pub keys: Vec<u64>,
     /// Accumulator words, one delta after the other.
     pub values: Vec<u64>,
+    /// Side values, one delta after the other.
+    pub sides: Vec<Side>,
     /// The window of each delta.
     pub windows: Vec<Window>,
 }
 
 impl Deltas {
     /// Appends a delta.
-    pub fn push(&mut self, key: &[u64], window: Window, values: &[u64]) {
+    pub fn push<'a>(&mut self, key: &[u64], window: Window, values: impl Into<ValuesRef<'a>>) {
+        let values = values.into();
         self.keys.extend_from_slice(key);
-        self.values.extend_from_slice(values);
+        self.values.extend_from_slice(values.words);
+        self.sides.extend_from_slice(values.sides);
         self.windows.push(window);
     }
 
@@ -218,26 +231,35 @@ impl Deltas {
 
     /// Bytes that the deltas take.
     pub fn bytes(&self) -> usize {
-        (self.keys.len() + self.values.len()) * 8 + self.windows.len() * size_of::<Window>()
+        (self.keys.len() + self.values.len()) * 8
+            + sides_bytes(&self.sides)
+            + self.windows.len() * size_of::<Window>()
     }
 
     /// Removes all, keeps the room.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.values.clear();
+        self.sides.clear();
         self.windows.clear();
     }
 
-    /// The deltas as (key words, window, value words).
+    /// The deltas as (key words, window, values).
     pub fn iter(
         &self,
         key_words: usize,
         value_words: usize,
-    ) -> impl Iterator<Item = (&[u64], Window, &[u64])> {
+    ) -> impl Iterator<Item = (&[u64], Window, ValuesRef<'_>)> {
+        let sides = self.sides.len() / self.windows.len().max(1);
         self.windows.iter().enumerate().map(move |(index, window)| {
-            let key = self.keys.get(index * key_words..(index + 1) * key_words);
-            let value = self.values.get(index * value_words..(index + 1) * value_words);
-            (key.unwrap_or_default(), *window, value.unwrap_or_default())
+            let words = part(&self.values, index, value_words);
+            let values = ValuesRef { words, sides: part(&self.sides, index, sides) };
+            (part(&self.keys, index, key_words), *window, values)
         })
     }
+}
+
+/// Part number `index` of a list of parts of `width` each.
+fn part<T>(all: &[T], index: usize, width: usize) -> &[T] {
+    all.get(index * width..(index + 1) * width).unwrap_or_default()
 }

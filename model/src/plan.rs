@@ -303,13 +303,15 @@ impl Stage {
     }
 
     /// Whether its key actors need nothing but the default trigger, windows that neither merge nor
-    /// overlap, and panes at the end of their window: the short form of `table` will do.
+    /// overlap, panes at the end of their window, and aggregates of fixed size: the short form of
+    /// `table` will do.
     pub fn is_plain(&self) -> bool {
         let is_apart = match self.window {
             WindowFn::Global | WindowFn::Fixed { .. } | WindowFn::Calendar(_) => true,
             WindowFn::Sliding { .. } | WindowFn::Session { .. } | WindowFn::Custom(_) => false,
         };
-        is_apart && self.trigger.is_default() && self.emission == Emission::default()
+        let is_usual = self.trigger.is_default() && self.emission == Emission::default();
+        is_apart && is_usual && self.aggregates.sides() == 0
     }
 
     /// Whether it keeps totals beside deltas: for what sinks see, or for what its trigger reads.

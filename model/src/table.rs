@@ -11,7 +11,7 @@
 //! Invariants PANE-1, PANE-2, LATE-1; GC-1: after expiry nothing of a window is left.
 
 use crate::account::StageAccount;
-use crate::aggregate::{AggregateLayout, Overflow};
+use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
 use crate::cells::{CellId, Cells, Meta};
 use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::late::{Aside, LateReason};
@@ -434,7 +434,7 @@ impl Takes for KeyTable {
         Ok(Judged::Into(Entered { cell, is_empty, is_late }))
     }
 
-    fn delta(&mut self, entered: &Entered) -> (&AggregateLayout, &mut [u64]) {
-        (&self.rules.aggregates, self.cells.delta_mut(entered.cell))
+    fn delta(&mut self, entered: &Entered) -> (&AggregateLayout, ValuesMut<'_>) {
+        (&self.rules.aggregates, self.cells.delta_mut(entered.cell).into())
     }
 }

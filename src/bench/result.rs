@@ -3,6 +3,7 @@
 //! Nothing is rounded or left out: every pane of one side must be on the other, with equal values.
 
 use super::job::{CONVERSATION, Entity, SHAPES, Shape};
+use nilometer_model::aggregate::ValuesRef;
 use nilometer_model::pane::{PaneBatch, PaneKind, PaneMeta};
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::symbol::Symbols;
@@ -87,7 +88,7 @@ pub(super) fn of_engine(
         let stage = plan.stages.get(batch.stage.index());
         let shape = stage.and_then(|stage| SHAPES.iter().find(|shape| shape.name == &*stage.name));
         let widths = stage.map_or((0, 0), |stage| (stage.key.words(), stage.aggregates.words()));
-        for (meta, key, words) in batch.iter(widths.0, widths.1) {
+        for (meta, key, values) in batch.iter(widths.0, widths.1) {
             // Every window fires once: no pane is taken back or comes a second time.
             let (Some(stage), Some(shape), PaneKind::Insert, 0) =
                 (stage, shape, meta.kind, meta.index)
@@ -95,7 +96,7 @@ pub(super) fn of_engine(
                 let (stage, meta) = (batch.stage.0, Box::new(*meta));
                 return Err(Difference::Unexpected { stage, meta });
             };
-            panes.push(pane((stage, *shape), meta, (key, words), symbols));
+            panes.push(pane((stage, *shape), meta, (key, values), symbols));
         }
     }
     Ok(panes)
@@ -104,7 +105,7 @@ pub(super) fn of_engine(
 fn pane(
     (stage, shape): (&Stage, Shape),
     meta: &PaneMeta,
-    (key, words): (&[u64], &[u64]),
+    (key, values): (&[u64], ValuesRef<'_>),
     symbols: &Symbols,
 ) -> Pane {
     let field = |name: &str| {
@@ -122,9 +123,9 @@ fn pane(
         Value::Int(number) => u32::try_from(*number).ok(),
         _ => None,
     };
-    let mut values = [None; 7];
-    for (index, value) in values.iter_mut().enumerate() {
-        *value = match stage.aggregates.finish(words, index) {
+    let mut results = [None; 7];
+    for (index, value) in results.iter_mut().enumerate() {
+        *value = match stage.aggregates.finish(values, index) {
             Datum::Int(number) => Some(number),
             Datum::Bool(truth) => Some(truth.into()),
             _ => None,
@@ -137,7 +138,7 @@ fn pane(
         if_index: number(&field("if_index")).unwrap_or(0),
         dscp: number(&field("dscp")).and_then(|number| u8::try_from(number).ok()),
         entity,
-        values,
+        values: results,
     }
 }
 

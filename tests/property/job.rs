@@ -48,7 +48,7 @@ fn column(number: usize) -> KeyColumn {
 }
 
 /// Every aggregate that a grouping may have: name, function, fields, whether it may be split.
-const AGGREGATES: [(&str, Function, &[&str], bool); 12] = [
+const AGGREGATES: [(&str, Function, &[&str], bool); 15] = [
     ("n", Function::Count, &[], false),
     ("sum", Function::Sum, &["v"], false),
     ("big", Function::Sum, &["big"], true),
@@ -61,7 +61,13 @@ const AGGREGATES: [(&str, Function, &[&str], bool); 12] = [
     ("last", Function::Last, &["b"], false),
     ("floats", Function::Sum, &["f"], false),
     ("near", Function::Min, &["c", "d"], false),
+    ("different", Function::Distinct { precision: 12 }, &["c"], false),
+    ("median", Function::Quantile { p: 500_000, accuracy: 10_000 }, &["v"], false),
+    ("most", Function::Quantile { p: 900_000, accuracy: 50_000 }, &["f"], false),
 ];
+
+/// The aggregate of a column that takes each of two fields.
+const NEAR: usize = 11;
 
 fn aggregate(number: usize, is_split: bool) -> AggregateSpec {
     let (name, function, fields, may_be_split) = AGGREGATES[number];
@@ -139,6 +145,7 @@ fn choices(style: Style) -> impl Strategy<Value = Choices> {
         }
         columns
     });
+    let numbers: Vec<_> = (0..AGGREGATES.len()).filter(|number| *number != NEAR).collect();
     let list = (1_usize..4, any::<prop::sample::Index>(), any::<bool>(), any::<bool>(), ties());
     let list = list
         .prop_map(|(k, entity, other, require, ties)| (k, entity.index(64), other, require, ties));
@@ -147,7 +154,7 @@ fn choices(style: Style) -> impl Strategy<Value = Choices> {
         windows(),
         lateness(style),
         modes(),
-        prop::sample::subsequence((0..11).collect::<Vec<_>>(), 0..=5),
+        prop::sample::subsequence(numbers, 0..=5),
         prop::option::weighted(0.3, list),
         prop::bool::weighted(0.85),
     )
@@ -170,12 +177,16 @@ fn grouping(name: &str, choices: Choices, is_split: bool, style: Style) -> Group
         numbers.insert(0, 0);
     }
     if key.iter().any(|column| column.each.len() > 1) {
-        numbers.push(11);
+        numbers.push(NEAR);
     }
-    let aggregates: Vec<_> = numbers.iter().map(|n| aggregate(*n, is_split)).collect();
     let may_be_entity = |column: &&KeyColumn| style != Style::SharedColumn || &*column.name != "a";
     let candidates: Vec<_> = key.iter().filter(may_be_entity).collect();
     let list = choices.list.filter(|_| !candidates.is_empty());
+    if list.is_some() {
+        // The totals of a list have a fixed size.
+        numbers.retain(|number| !AGGREGATES[*number].1.has_side());
+    }
+    let aggregates: Vec<_> = numbers.iter().map(|n| aggregate(*n, is_split)).collect();
     let top_k = list.map(|(k, entity, other, require, ties)| {
         let first = entity % candidates.len();
         let count = 1 + entity / candidates.len() % (candidates.len() - first);

@@ -149,13 +149,21 @@ impl Sinks {
         self.known.keys()
     }
 
-    /// How what is held for `place` differs from `expected`.
-    pub(crate) fn differs(&self, place: &Place, expected: &[Value]) -> Option<String> {
+    /// How what is held for `place` of `stage` differs from `expected`.
+    pub(crate) fn differs(
+        &self,
+        stage: &Stage,
+        place: &Place,
+        expected: &[Value],
+    ) -> Option<String> {
         let known = self.known.get(place)?;
+        let functions = stage.aggregates.accumulators().iter().map(|known| known.function);
         let is_different = known.merged.len() != expected.len()
-            || known.merged.iter().zip(expected).any(|(merged, expected)| {
-                merged.as_ref().is_some_and(|merged| !is_same(merged, expected))
-            });
+            || known.merged.iter().zip(expected).zip(functions).any(
+                |((merged, expected), function)| {
+                    merged.as_ref().is_some_and(|merged| !is_near(function, merged, expected))
+                },
+            );
         is_different.then(|| format!("sinks hold {:?}, the batch has {expected:?}", known.merged))
     }
 }
@@ -165,6 +173,23 @@ fn parent(stage: &Stage, key: &KeyValues) -> KeyValues {
     let Some(top_k) = &stage.top_k else { return key.clone() };
     let kept = key.0.iter().enumerate().filter(|(field, _)| !top_k.entity.contains(field));
     KeyValues(kept.map(|(_, value)| value.clone()).collect())
+}
+
+/// Whether `got` is within the stated error of the exact result.
+fn is_near(function: Function, got: &Value, exact: &Value) -> bool {
+    match (function, got, exact) {
+        (Function::Quantile { accuracy, .. }, Value::Float(got), exact) => {
+            let exact = match exact {
+                Value::Int(exact) => *exact as f64,
+                Value::Float(exact) => *exact,
+                _ => return false,
+            };
+            (got - exact).abs() <= exact.abs() * (f64::from(accuracy) / 1e6 + 1e-9)
+        }
+        // Fewer than are kept one by one.
+        (Function::Distinct { .. }, ..) => got == exact,
+        _ => is_same(got, exact),
+    }
 }
 
 /// Two values are one result: floats are multiples of a quarter here, so sums are exact.

@@ -26,6 +26,7 @@ pub use table::{TableSettings, TableSink};
 
 use crate::sink::{Sink, SinkError};
 use csv_rows::CsvRows;
+use nilometer_model::aggregate::ValuesRef;
 use nilometer_model::pane::{PaneBatch, PaneMeta};
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::symbol::Symbols;
@@ -76,8 +77,8 @@ pub struct PaneRef<'a> {
     pub meta: &'a PaneMeta,
     /// Its packed key, in the stage's key layout.
     pub key: &'a [u64],
-    /// Its accumulator words, in the stage's aggregate layout.
-    pub values: &'a [u64],
+    /// Its values, in the stage's aggregate layout.
+    pub values: ValuesRef<'a>,
 }
 
 /// The panes of `batch`, which are of `stage`.

@@ -9,6 +9,7 @@ use crate::panes::output::Output;
 use crate::panes::{PaneRef, panes};
 use crate::sink::{Sink, SinkError};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use nilometer_model::aggregate::{Values, ValuesRef};
 use nilometer_model::pane::{AccumulationMode, PaneBatch, PaneKind};
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::symbol::Symbols;
@@ -58,8 +59,8 @@ struct Identity {
 /// The results of one stage.
 #[derive(Debug, Default)]
 struct Results {
-    /// Accumulator words of each.
-    rows: HashMap<Identity, Box<[u64]>>,
+    /// The values of each.
+    rows: HashMap<Identity, Values>,
     /// How many were let go.
     left_out: usize,
 }
@@ -142,11 +143,10 @@ impl Results {
                 self.rows.remove(&identity);
             }
             (PaneKind::Insert, AccumulationMode::Discarding) => {
-                let empty = || vec![0; stage.aggregates.words()].into();
-                let total = self.rows.entry(identity).or_insert_with(empty);
+                let total = self.rows.entry(identity).or_insert_with(|| stage.aggregates.empty());
                 // A sum beyond 128 bits would have stopped the engine before it came here.
-                if stage.aggregates.merge_all(total, values, symbols).is_err() {
-                    total.copy_from_slice(values);
+                if stage.aggregates.merge_all(&mut *total, values, symbols).is_err() {
+                    *total = values.into();
                 }
             }
             (PaneKind::Insert, AccumulationMode::Accumulating | AccumulationMode::Retracting) => {
@@ -168,7 +168,7 @@ fn rank(plan: &Plan, stage: &Stage) -> Vec<usize> {
             return found;
         }
     }
-    let empty = vec![0; stage.aggregates.words()];
+    let empty = stage.aggregates.empty();
     let is_whole =
         |number: &usize| matches!(stage.aggregates.finish(&empty, *number), Datum::Int(_));
     (0..stage.aggregates.accumulators().len()).find(is_whole).into_iter().collect()
@@ -181,10 +181,10 @@ struct View<'a> {
     symbols: &'a Symbols,
 }
 
-type Row<'a> = (&'a Identity, &'a [u64]);
+type Row<'a> = (&'a Identity, ValuesRef<'a>);
 
 impl View<'_> {
-    fn rank(&self, values: &[u64]) -> i128 {
+    fn rank(&self, values: ValuesRef<'_>) -> i128 {
         let parts = self.rank.iter().map(|number| self.stage.aggregates.finish(values, *number));
         parts.fold(0, |sum, part| match part {
             Datum::Int(number) => sum.saturating_add(number),
@@ -202,7 +202,7 @@ impl View<'_> {
         let mut rows: Vec<_> = results
             .rows
             .iter()
-            .map(|(identity, values)| (self.rank(values), (identity, &**values)))
+            .map(|(identity, values)| (self.rank(values.view()), (identity, values.view())))
             .collect();
         rows.sort_unstable_by(|(a_rank, (a, _)), (b_rank, (b, _))| {
             b_rank
@@ -267,10 +267,11 @@ impl View<'_> {
         for (number, aggregate) in self.stage.aggregates.accumulators().iter().enumerate() {
             let is_bytes = aggregate.name.contains("bytes");
             let cells = shown.iter().map(|(_, values)| {
-                let datum = self.stage.aggregates.finish(values, number);
+                let datum = self.stage.aggregates.finish(*values, number);
                 human::value(datum, is_bytes, self.symbols)
             });
-            columns.push(Column::new(&aggregate.name, aggregate.ty.is_numeric(), cells));
+            let is_number = aggregate.result_type().is_numeric();
+            columns.push(Column::new(&aggregate.name, is_number, cells));
         }
         // A column that says nothing takes room from those that do.
         columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));

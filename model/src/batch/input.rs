@@ -159,7 +159,9 @@ impl Reader<'_> {
                 | Function::Max
                 | Function::Mean
                 | Function::First
-                | Function::Last => self.nth(record, &spec.fields, copy.number).clone(),
+                | Function::Last
+                | Function::Distinct { .. }
+                | Function::Quantile { .. } => self.nth(record, &spec.fields, copy.number).clone(),
             };
             match (interval, &value) {
                 (Some(interval), Value::Int(total)) if spec.spread => {
@@ -167,7 +169,7 @@ impl Reader<'_> {
                     Some(Value::Int(interval.share(*total, window) - lost.sum::<i128>()))
                 }
                 // Counted once, where the record ends.
-                (Some(interval), _) if !spec.spread && counts_once(spec.function) => {
+                (Some(interval), _) if !spec.spread && spec.function.counts_once() => {
                     is_in(interval.last).then_some(value)
                 }
                 _ => Some(value),
@@ -203,14 +205,6 @@ impl Interval {
         }
         let upto = |instant: i128| fraction(instant - first, total.abs(), until - first);
         (upto(end) - upto(start)) * total.signum()
-    }
-}
-
-/// Whether a function must see a record once only: of the others, seeing it again changes nothing.
-fn counts_once(function: Function) -> bool {
-    match function {
-        Function::Count | Function::Sum | Function::Mean => true,
-        Function::Min | Function::Max | Function::First | Function::Last => false,
     }
 }
 

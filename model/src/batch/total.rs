@@ -49,6 +49,20 @@ impl Inputs {
             Function::Max => values.map(|(_, value)| value).max_by(by_value),
             Function::First => values.min_by(by_time).map(|(_, value)| value),
             Function::Last => values.max_by(by_time).map(|(_, value)| value),
+            Function::Distinct { .. } => {
+                let mut all: Vec<_> = values.map(|(_, value)| value).collect();
+                all.sort_by(by_value);
+                all.dedup_by(|a, b| a == b);
+                return Ok(Value::Int(all.len() as i128));
+            }
+            Function::Quantile { p, .. } => {
+                let mut all: Vec<_> = values.map(|(_, value)| value).collect();
+                all.sort_by(by_value);
+                let last = all.len().saturating_sub(1) as u128;
+                // Of n values the one at place floor(p (n - 1)), exactly.
+                let place = usize::try_from(last * u128::from(p) / 1_000_000).unwrap_or(0);
+                all.get(place).copied()
+            }
         };
         Ok(found.cloned().unwrap_or(Value::Null))
     }

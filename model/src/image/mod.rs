@@ -8,6 +8,7 @@ mod read;
 mod write;
 
 use crate::account::StageAccount;
+use crate::aggregate::Values;
 use crate::key_machine::KeyMachine;
 use crate::pane::Timing;
 use crate::plan::Plan;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use write::Writer;
 
 /// Version of the image format.
-pub const IMAGE_VERSION: u16 = 1;
+pub const IMAGE_VERSION: u16 = 2;
 
 /// An image that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -254,10 +255,11 @@ fn other_plan(what: &str) -> ImageError {
     ImageError::OtherPlan { what: what.into() }
 }
 
-/// Every accumulator of a machine, in one order.
-fn accumulators(machine: &mut KeyMachine) -> impl Iterator<Item = &mut Vec<u64>> {
+/// The values of all accumulators of a machine, in one order.
+fn accumulators(machine: &mut KeyMachine) -> impl Iterator<Item = &mut Values> {
     machine.windows.iter_mut().flat_map(|open| {
         let owed = open.owed.iter_mut().map(|owed| &mut owed.values);
-        [&mut open.delta, &mut open.total].into_iter().chain(owed).filter(|words| !words.is_empty())
+        let all = [&mut open.delta, &mut open.total].into_iter().chain(owed);
+        all.filter(|values| !values.is_absent())
     })
 }

@@ -4,7 +4,7 @@
 use super::{
     ImageError, MachineImage, SentImage, StageImage, Stored, Words, accumulators, other_plan,
 };
-use crate::aggregate::AggregateLayout;
+use crate::aggregate::{AggregateLayout, Values};
 use crate::candidates::Candidates;
 use crate::cells::Meta;
 use crate::key::KeyLayout;
@@ -110,10 +110,9 @@ impl Reader<'_> {
         for MachineImage { key, mut machine, texts } in image.machines {
             let key = self.key(layout, &key)?;
             let mut texts = texts.into_iter();
-            for words in accumulators(&mut machine) {
-                let count = words.len();
+            for Values { words, sides } in accumulators(&mut machine) {
                 let aggregates = &table.rules.aggregates;
-                if count != aggregates.words() {
+                if words.len() != aggregates.words() || !aggregates.fits_sides(sides) {
                     return Err(other_plan("an aggregate"));
                 }
                 let named = aggregates.symbol_words().filter(|at| words[*at] != 0).count();

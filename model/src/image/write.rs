@@ -71,9 +71,9 @@ impl Writer<'_> {
         let aggregates = &table.rules.aggregates;
         let image = |actor: &Actor| {
             let (mut machine, mut texts) = (actor.machine.clone(), Vec::new());
-            for words in accumulators(&mut machine) {
-                let image = self.words(aggregates, words);
-                words.clone_from(&image.words);
+            for values in accumulators(&mut machine) {
+                let image = self.words(aggregates, &values.words);
+                values.words.clone_from(&image.words);
                 texts.extend(image.texts);
             }
             MachineImage { key: self.key(layout, &actor.key), machine, texts }

@@ -13,6 +13,7 @@ mod stable;
 
 pub use packer::KeyPacker;
 pub use router::Router;
+pub(crate) use stable::stable_datum_hash;
 pub use stable::{KEY_GROUPS, KEY_VERSION, KeyGroup, encode, stable_hash};
 
 use crate::row::{Field, wide};

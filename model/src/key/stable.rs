@@ -4,6 +4,7 @@
 //! changes, since it decides which shard, node or stored state a key belongs to.
 
 use super::canonical;
+use crate::symbol::Symbols;
 use crate::value::{Datum, Value, ip_bits};
 
 /// Version of the stable encoding; the first byte of every encoded key.
@@ -51,6 +52,20 @@ pub fn encode(values: &[Value], out: &mut Vec<u8>) {
 /// The hash that places keys, over the stable form: XXH64 with seed 0. Fixed for ever.
 pub fn stable_hash(encoded: &[u8]) -> u64 {
     twox_hash::XxHash64::oneshot(0, encoded)
+}
+
+/// The hash of one value that is not null: XXH64 of its bytes, seeded by its kind. Fixed for ever.
+pub(crate) fn stable_datum_hash(datum: Datum, symbols: &Symbols) -> u64 {
+    let hash = |kind, bytes: &[u8]| twox_hash::XxHash64::oneshot(kind, bytes);
+    match datum {
+        Datum::Null => hash(0, &[]),
+        Datum::Bool(truth) => hash(1, &[u8::from(truth)]),
+        Datum::Int(number) => hash(2, &number.to_le_bytes()),
+        Datum::Float(_) => hash(3, &canonical(datum)[0].to_le_bytes()),
+        Datum::Text(symbol) => hash(4, symbols.text(symbol).as_bytes()),
+        Datum::Object(symbol) => hash(5, symbols.text(symbol).as_bytes()),
+        Datum::Ip(bits) => hash(6, &bits.to_le_bytes()),
+    }
 }
 
 /// A fixed hash bucket of keys: the unit that moves between shards and nodes.

@@ -151,7 +151,7 @@ pub(super) fn aggregate_sources(
 ) -> Option<Vec<usize>> {
     let find = |fields: &[Box<str>]| {
         parent.aggregates.iter().position(|aggregate| {
-            aggregate.function == child.function
+            aggregate.function.kept() == child.function.kept()
                 && aggregate.spread == child.spread
                 && aggregate.fields == fields
         })

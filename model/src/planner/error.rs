@@ -99,6 +99,18 @@ pub enum PlanError {
         /// The grouping.
         grouping: Box<str>,
     },
+    /// A list of the largest entries, whose totals have a fixed size, with an aggregate that has none.
+    #[error(
+        "grouping `{grouping}`: top_k does not go with `{aggregate}`: a {function} has no fixed size; give it to a grouping of its own, without top_k"
+    )]
+    TopKOfSide {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The aggregate.
+        aggregate: Box<str>,
+        /// Its function.
+        function: &'static str,
+    },
     /// A window would hold more copies of a record than the plan allows.
     #[error(
         "grouping `{grouping}`: {overlap} windows of it overlap, more than max_overlap ({max}): make the period longer or the windows shorter"

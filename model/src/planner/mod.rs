@@ -156,7 +156,9 @@ pub fn aggregate_layout(specs: &[AggregateSpec], fields: &[Field]) -> AggregateL
             | Function::Max
             | Function::Mean
             | Function::First
-            | Function::Last => type_of(spec.fields.first()),
+            | Function::Last
+            | Function::Distinct { .. }
+            | Function::Quantile { .. } => type_of(spec.fields.first()),
         };
         (spec.name.clone(), spec.function, ty)
     }))
@@ -265,6 +267,13 @@ fn check_aggregates(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>)
 fn check_top_k(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
     use crate::aggregate::Function;
     let Some(top_k) = &grouping.top_k else { return };
+    for aggregate in grouping.aggregates.iter().filter(|spec| spec.function.has_side()) {
+        errors.push(PlanError::TopKOfSide {
+            grouping: grouping.name.clone(),
+            aggregate: aggregate.name.clone(),
+            function: aggregate.function.name(),
+        });
+    }
     if top_k.k == 0 {
         errors.push(PlanError::TooSmall { grouping: grouping.name.clone(), what: "top_k.k" });
     }

@@ -12,7 +12,7 @@ mod announce;
 use announce::Announcement;
 
 use crate::account::{DropReason, StageAccount};
-use crate::aggregate::{AggregateLayout, Overflow};
+use crate::aggregate::{AggregateLayout, Overflow, ValuesRef};
 use crate::candidates::{CandidateLayout, Candidates, EntryId};
 use crate::cells::hash_words;
 use crate::intake::regroup;
@@ -171,7 +171,7 @@ impl TopKTable {
         &mut self,
         key: &[u64],
         window: Window,
-        source: (&PaneCopy, (&AggregateLayout, &[u64])),
+        source: (&PaneCopy, (&AggregateLayout, ValuesRef<'_>)),
         symbols: &Symbols,
         aside: &mut Aside,
     ) -> Result<(), Overflow> {
@@ -254,7 +254,7 @@ impl TopKTable {
         &mut self,
         number: GroupId,
         key: &[u64],
-        (copy, (parent, values)): (&PaneCopy, (&AggregateLayout, &[u64])),
+        (copy, (parent, values)): (&PaneCopy, (&AggregateLayout, ValuesRef<'_>)),
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
         let Some(group) = self.groups.get_mut(number as usize) else { return Ok(()) };
@@ -264,10 +264,10 @@ impl TopKTable {
         let aggregates = &self.rules.aggregates;
         let source = (parent, values);
         if self.spec.other {
-            regroup(aggregates, (&mut group.total, false), copy, source, symbols)?;
+            regroup(aggregates, ((&mut group.total).into(), false), copy, source, symbols)?;
         }
         let total = group.candidates.total_mut(layout, entry);
-        regroup(aggregates, (total, known.is_none()), copy, source, symbols)?;
+        regroup(aggregates, (total.into(), known.is_none()), copy, source, symbols)?;
         // Only discarding panes tell what came, and only of what was sent before; all others tell
         // totals.
         let tells_news = self.rules.mode == AccumulationMode::Discarding && group.index > 0;
@@ -284,7 +284,7 @@ impl TopKTable {
         if words > 0
             && let Some(sum) = group.news_values.get_mut(at..at + words)
         {
-            regroup(aggregates, (sum, is_empty), copy, source, symbols)?;
+            regroup(aggregates, (sum.into(), is_empty), copy, source, symbols)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What one grouping has told its sinks: the sums of its keys, as its mode puts them together.
 
 use super::TotalsError;
-use crate::aggregate::Function;
+use crate::aggregate::{Function, ValuesRef};
 use crate::key::encode;
 use crate::pane::{AccumulationMode, PaneBatch, PaneKind};
 use crate::plan::{AggregateSpec, Grouping, Stage};
@@ -58,7 +58,7 @@ impl Told {
 
     /// Takes panes of `stage`, whose grouping this is.
     pub(super) fn take(&mut self, stage: &Stage, panes: &PaneBatch) {
-        for (meta, key, words) in panes.iter(stage.key.words(), stage.aggregates.words()) {
+        for (meta, key, values) in panes.iter(stage.key.words(), stage.aggregates.words()) {
             let bounds = (meta.window.start().as_millis(), meta.window.end().as_millis());
             let at = (key.into(), bounds, meta.is_other);
             match (meta.kind, stage.mode) {
@@ -67,7 +67,7 @@ impl Told {
                     self.results.remove(&at);
                 }
                 (PaneKind::Insert, AccumulationMode::Discarding) => {
-                    let delta = self.amounts(stage, words);
+                    let delta = self.amounts(stage, values);
                     let sums = self.results.entry(at).or_insert_with(|| vec![0; delta.len()]);
                     for (sum, amount) in sums.iter_mut().zip(delta) {
                         *sum = sum.saturating_add(amount);
@@ -77,7 +77,7 @@ impl Told {
                     PaneKind::Insert,
                     AccumulationMode::Accumulating | AccumulationMode::Retracting,
                 ) => {
-                    let total = self.amounts(stage, words);
+                    let total = self.amounts(stage, values);
                     self.results.insert(at, total);
                 }
             }
@@ -89,8 +89,8 @@ impl Told {
     }
 
     /// The sums of a pane.
-    fn amounts(&self, stage: &Stage, words: &[u64]) -> Vec<i128> {
-        let amount = |(number, _): &(usize, _)| match stage.aggregates.finish(words, *number) {
+    fn amounts(&self, stage: &Stage, values: ValuesRef<'_>) -> Vec<i128> {
+        let amount = |(number, _): &(usize, _)| match stage.aggregates.finish(values, *number) {
             Datum::Int(amount) => amount,
             Datum::Null
             | Datum::Bool(_)
@@ -188,7 +188,9 @@ impl Added {
                 | Function::Max
                 | Function::Mean
                 | Function::First
-                | Function::Last,
+                | Function::Last
+                | Function::Distinct { .. }
+                | Function::Quantile { .. },
                 _,
             ) => None,
         }

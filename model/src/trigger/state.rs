@@ -8,7 +8,7 @@
 //! it, and a trigger that had finished as a whole starts anew.
 
 use super::{Seen, Trigger};
-use crate::aggregate::AggregateLayout;
+use crate::aggregate::{AggregateLayout, ValuesRef};
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct Facts<'a> {
     /// Layout of the aggregates.
     pub aggregates: &'a AggregateLayout,
     /// The window's aggregates, what has not been emitted included.
-    pub values: &'a [u64],
+    pub values: ValuesRef<'a>,
     /// Texts of the aggregates.
     pub symbols: &'a Symbols,
 }

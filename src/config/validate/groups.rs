@@ -298,9 +298,13 @@ fn check_rank(
         let adds_up = match aggregate.function {
             Function::Count => true,
             Function::Sum => ty.is_none_or(Type::is_numeric),
-            Function::Min | Function::Max | Function::Mean | Function::First | Function::Last => {
-                false
-            }
+            Function::Min
+            | Function::Max
+            | Function::Mean
+            | Function::First
+            | Function::Last
+            | Function::Distinct { .. }
+            | Function::Quantile { .. } => false,
         };
         if !adds_up {
             problems.add_with_help(

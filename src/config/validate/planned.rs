@@ -35,6 +35,7 @@ fn place(error: &PlanError, raw: &RawConfig) -> Place {
         | PlanError::UnevenCopies { grouping, .. }
         | PlanError::TooSmall { grouping, .. }
         | PlanError::NotRankable { grouping, .. }
+        | PlanError::TopKOfSide { grouping, .. }
         | PlanError::LosesData { grouping, .. } => grouping,
         PlanError::TopKOfSessions { grouping } | PlanError::TooManyCopies { grouping, .. } => {
             return window(grouping, raw);
