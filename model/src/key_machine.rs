@@ -197,8 +197,10 @@ impl KeyMachine {
         };
         open.trigger.arrive(&rules.trigger, arrival);
         open.add_hold(incoming.time, rules, at);
+        let is_late = at.watermark.0 >= rules.complete_at(window);
         (open.has_news, open.is_touched) = (true, true);
-        Ok(Verdict::Into { number, is_late: at.watermark.0 >= rules.complete_at(window) })
+        open.has_late |= is_late;
+        Ok(Verdict::Into { number, is_late })
     }
 
     /// Whether nothing changes for the window that a merge is about.

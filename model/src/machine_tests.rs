@@ -245,7 +245,7 @@ fn all_any_and_or_finally_fire_as_their_parts_allow() {
         (
             Trigger::All(vec![Trigger::AfterCount(3), end()]),
             vec![],
-            vec!["s 1 [0,100)#0 on +13 last"],
+            vec!["s 1 [0,100)#0 late +13 last"],
         ),
         (
             Trigger::Repeat(Box::new(Trigger::Any(vec![Trigger::AfterCount(3), end()]))),

@@ -1,7 +1,8 @@
 //! One open window of a key: what has come into it, what was emitted of it, and its firing.
 //!
 //! Timing is decided by the key's part of the output watermark ([`Instants::output`]) as it was
-//! before the step, and by the panes before; not by what made the trigger ready.
+//! before the step, by the panes before, and by whether something of the pane came late; not by
+//! what made the trigger ready.
 //!
 //! Invariants PANE-1, PANE-2; what a merged-away window sent is owed until it is taken back.
 
@@ -43,6 +44,8 @@ pub(crate) struct OpenWindow {
     pub(crate) sent: Option<Timing>,
     /// Whether something came since the pane before.
     pub(crate) has_news: bool,
+    /// Whether some of it came late. Cleared by a firing. On merge: judged anew.
+    pub(crate) has_late: bool,
     /// Whether it waits for the end of the round.
     #[serde(skip)]
     pub(crate) is_touched: bool,
@@ -78,6 +81,7 @@ impl OpenWindow {
             index: 0,
             sent: None,
             has_news: false,
+            has_late: false,
             is_touched: false,
         }
     }
@@ -123,6 +127,7 @@ impl OpenWindow {
             };
             whole.hold = rules.combine_times(whole.hold, time.filter(is_ahead));
             whole.has_news |= part.has_news;
+            whole.has_late |= part.has_late && at.watermark.0 >= rules.complete_at(window);
             whole.owed.extend(part.owed);
             let goes_on = part.window == window;
             let Some(timing) = part.sent else { continue };
@@ -180,7 +185,7 @@ impl OpenWindow {
             };
             self.emit(rules, Saying { timing, is_last, is_wanted }, values, outlet);
         }
-        self.hold = None;
+        (self.hold, self.has_late) = (None, false);
         if self.trigger.is_finished() && !rules.window.is_merging() {
             // Closed: only its name is kept until it expires.
             (self.delta, self.total) = (Values::default(), Values::default());
@@ -206,12 +211,13 @@ impl OpenWindow {
         let has_stopped = !is_ready && rules.expires_at(self.window) > complete_at;
         let before = if has_stopped { at.watermark } else { at.before };
         let was_on_time = matches!(self.sent, Some(Timing::OnTime | Timing::Late));
-        if was_on_time || at.output(before).0 >= complete_at {
+        let is_complete = at.watermark.0 >= complete_at;
+        if was_on_time || at.output(before).0 >= complete_at || (is_complete && self.has_late) {
             Timing::Late
-        } else if at.watermark.0 < complete_at {
-            Timing::Early
-        } else {
+        } else if is_complete {
             Timing::OnTime
+        } else {
+            Timing::Early
         }
     }
 

@@ -1,7 +1,7 @@
 //! The conformance list of the reference, C.8, continued: what is merged, closed and dropped.
 
 use crate::conformance::{end, signal, stage};
-use crate::kit::{check, repeat, sessions, sliding};
+use crate::kit::{check, fixed, repeat, sessions, sliding};
 use nilometer_model::pane::{AccumulationMode, TimestampCombiner};
 use nilometer_model::trigger::Trigger;
 use nilometer_model::window::{Touching, WindowFn};
@@ -10,6 +10,53 @@ use AccumulationMode::{Accumulating, Discarding};
 
 fn beam_sessions() -> WindowFn {
     sessions(10, Touching::Separate)
+}
+
+#[test]
+fn the_first_pane_after_the_end_is_late_if_something_in_it_came_late() {
+    let by_count = |window, count, timestamp| {
+        let trigger = repeat(Trigger::AfterCount(count));
+        let mut stage = stage((window, trigger), Accumulating, (100, false));
+        stage.emission.timestamp = timestamp;
+        stage
+    };
+    for (timestamp, times) in
+        [(TimestampCombiner::EndOfWindow, [9, 19, 15]), (TimestampCombiner::Earliest, [1, 12, 1])]
+    {
+        let [first, second, session] = times;
+        check(
+            &by_count(fixed(10), 2, timestamp),
+            &format!(
+                "
+                records 1=1 12=2
+                watermark 15
+                records 4=4
+                  [0,10) +5 #0 late @{first}
+                records 5=8
+                watermark 130
+                  [0,10) +13 #1 late @9 last
+                  [10,20) +2 #0 on_time @{second} last
+                end
+                ",
+            ),
+        );
+        // What was late for a session is not for the longer one that it becomes.
+        check(
+            &by_count(beam_sessions(), 4, timestamp),
+            &format!(
+                "
+                records 1=1
+                watermark 15
+                records 3=2
+                records 6=4
+                watermark 60
+                watermark 130
+                  [1,16) +7 #0 on_time @{session} last
+                end
+                ",
+            ),
+        );
+    }
 }
 
 #[test]
