@@ -11,6 +11,10 @@
 //!   the batch. The coordinator appends a watermark to the shards' mailboxes after it has handled
 //!   that progress. So in every mailbox the watermark lies behind the batch. The end lies behind
 //!   everything for the same reason: it follows the [`Ended`] of all sources.
+//! - A cycle of micro-batches is a mark like the others: it lies behind all records that belong to
+//!   it, since a source says that it has read them behind the progress that covers them. The next
+//!   one begins after every shard has said that it has finished, which it says behind its last
+//!   delta of the cycle. So nothing of two cycles is ever on the way, and the end follows the last.
 //! - A delta is not overtaken by the stage watermark of its sender: one sender, one receiver. The
 //!   receiver's stage watermark is the minimum over senders, so no other sender can raise it past
 //!   that delta. Rounds of closing lie behind both, see [`crate::closing`].
@@ -24,8 +28,8 @@
 
 use crate::coordinator::CoordinatorActor;
 use crate::message::{
-    Closed, Drain, Ended, Exchanged, Granted, Handled, Late, Mark, Marked, Panes, Passed, Progress,
-    Records, Returned, StageMarked, Tick, Turn, Waiting,
+    Closed, Cut, CycleBegun, CycleFinished, Drain, Ended, Exchanged, Granted, Handled, Late, Mark,
+    Marked, Panes, Passed, Progress, Records, Returned, StageMarked, Tick, Turn, Waiting,
 };
 use crate::report::Report;
 use crate::shard::ShardActor;
@@ -35,6 +39,7 @@ use actix::dev::ToEnvelope;
 use actix::dev::channel::{AddressReceiver, channel};
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
 use nilometer_model::shard::ExchangeMark;
+use nilometer_model::time::Watermark;
 use nilometer_model::watermark;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -88,6 +93,23 @@ pub(crate) fn granted(to: &Addr<SourceActor>, granted: Granted) {
     append(to, granted);
 }
 
+/// A source has read what belongs to a cycle, after the [`progress`] that covers it.
+pub(crate) fn cut(to: &Addr<CoordinatorActor>, cut: Cut) {
+    append(to, cut);
+}
+
+/// The coordinator lets the sources read on, after it has [`marked`] the cycle.
+pub(crate) fn cycle_begun(sources: &[Addr<SourceActor>], number: u64) {
+    for source in sources {
+        append(source, CycleBegun { number });
+    }
+}
+
+/// A shard has finished a cycle, after everything that the cycle gave.
+pub(crate) fn cycle_finished(to: &Addr<CoordinatorActor>, finished: CycleFinished) {
+    append(to, finished);
+}
+
 /// A source ends, after its last [`progress`].
 pub(crate) fn ended(to: &Addr<CoordinatorActor>, partition: u32) {
     append(to, Ended { partition });
@@ -129,10 +151,17 @@ pub(crate) fn late(to: &Addr<SinkActor>, late: Late) {
     append(to, late);
 }
 
-/// A shard lets a mark pass to the sinks, after the [`panes`] that it fired.
-pub(crate) fn passed(sinks: &[Addr<SinkActor>], shard: usize, mark: Mark) {
+/// A shard lets a watermark pass to the sinks, after the [`panes`] that it fired.
+pub(crate) fn passed(sinks: &[Addr<SinkActor>], shard: usize, watermark: Watermark) {
     for sink in sinks {
-        append(sink, Passed { shard, mark });
+        append(sink, Passed::Watermark { shard, watermark });
+    }
+}
+
+/// A shard has given the sinks all that it will give.
+pub(crate) fn passed_all(sinks: &[Addr<SinkActor>]) {
+    for sink in sinks {
+        append(sink, Passed::All);
     }
 }
 

@@ -1,13 +1,14 @@
 //! The messages between actors: nouns and past participles, batches and never single records.
 //!
 //! To the right go records, panes and marks; to the left go credits ([`Returned`], [`Handled`]),
-//! turns to read ([`Granted`]) and the request to stop reading ([`Drain`]). Why none of them overtakes another is argued in
-//! `deliver`, which sends them all.
+//! turns to read ([`Granted`], [`CycleBegun`]) and the request to stop reading ([`Drain`]). Why none
+//! of them overtakes another is argued in `deliver`, which sends them all.
 
 use crate::credit::Credit;
 use crate::shard::ShardActor;
 use crate::source::SourceActor;
 use actix::{Addr, Message};
+use nilometer_model::engine::Cycle;
 use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
@@ -16,11 +17,13 @@ use nilometer_model::time::{EventTime, ProcessingTime, Watermark};
 use nilometer_model::watermark;
 use std::sync::Arc;
 
-/// What must not overtake records and panes.
+/// What must not overtake records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// No record with an earlier event time is still to come.
     Watermark(Watermark),
+    /// A cycle of micro-batches ends.
+    Cycle(Cycle),
     /// Nothing is still to come.
     End,
 }
@@ -52,6 +55,24 @@ pub(crate) struct Waiting {
 pub(crate) struct Granted {
     /// How far the furthest of the others has come.
     pub(crate) others: Option<EventTime>,
+}
+
+/// Source to coordinator: it has read what belongs to the cycle that begins behind cycle `after`,
+/// and reads no more before it has.
+pub(crate) struct Cut {
+    pub(crate) partition: u32,
+    pub(crate) after: u64,
+}
+
+/// Coordinator to source: a cycle has begun.
+pub(crate) struct CycleBegun {
+    pub(crate) number: u64,
+}
+
+/// Shard to coordinator: a cycle, and all before it.
+pub(crate) struct CycleFinished {
+    pub(crate) shard: usize,
+    pub(crate) number: u64,
 }
 
 /// Source to coordinator: it reads no more.
@@ -96,9 +117,11 @@ pub(crate) struct Late {
 }
 
 /// Shard to sink: what the shard has let pass, behind its panes.
-pub(crate) struct Passed {
-    pub(crate) shard: usize,
-    pub(crate) mark: Mark,
+pub(crate) enum Passed {
+    /// What its slowest stage has completed.
+    Watermark { shard: usize, watermark: Watermark },
+    /// Everything.
+    All,
 }
 
 /// Sink or shard to shard: output of so many bytes has been handled.
@@ -126,6 +149,9 @@ messages!(
     Progress,
     Waiting,
     Granted,
+    Cut,
+    CycleBegun,
+    CycleFinished,
     Ended,
     Marked,
     Exchanged,

@@ -4,19 +4,23 @@
 //! Each message is one step of the machine; what it gives is forwarded at once: deltas and stage
 //! marks to the other shards, panes and late copies to the sinks, and behind them the watermark they
 //! belong to.
-//! Invariant: credits of every batch go back exactly once, also after a failure, so that sources
-//! can always drain.
+//! Invariants: credits of every batch go back exactly once, also after a failure, so that sources
+//! can always drain; and a cycle is finished, also by a shard that has failed, so that the others
+//! can go on and end.
 
 use crate::closing::{Closing, Step};
+use crate::coordinator::CoordinatorActor;
 use crate::credit::Backlog;
 use crate::deliver::{self, Reports};
 use crate::message::{
-    Closed, Exchanged, Handled, Late, Mark, Marked, Panes, Records, StageMarked, Tick,
+    Closed, CycleFinished, Exchanged, Handled, Late, Mark, Marked, Panes, Records, StageMarked,
+    Tick,
 };
 use crate::report::{Failure, Report, ShardReport};
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use nilometer_model::engine::Cycle;
 use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::shard::{Output, Shard, StageError};
@@ -28,6 +32,7 @@ pub(crate) struct ShardLinks {
     /// All shards, this one included, by number.
     pub(crate) shards: Vec<Addr<ShardActor>>,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
+    pub(crate) coordinator: Addr<CoordinatorActor>,
     /// Per stage, where its output goes.
     pub(crate) routes: Vec<Route>,
     pub(crate) reports: Reports,
@@ -58,6 +63,8 @@ pub(crate) struct ShardActor {
     pub(crate) has_ended: bool,
     /// What has been passed on to the sinks. Rises only (WM-1).
     pub(crate) passed: Watermark,
+    /// The last cycle that the coordinator knows to be finished here. Rises only.
+    pub(crate) finished: u64,
     /// Whether a step has failed: the machine is then left alone.
     pub(crate) has_failed: bool,
 }
@@ -80,8 +87,33 @@ impl ShardActor {
                 self.has_failed = true;
                 let failure = Failure::Stage { shard: self.id, error };
                 self.links.reports.report(Report::Failure(failure));
+                self.skip(self.shard.cycle_begun(), ctx);
                 false
             }
+        }
+    }
+
+    /// A shard that has failed ends its cycles all the same.
+    fn skip(&mut self, cycle: u64, ctx: &Context<Self>) {
+        self.shard.skip_cycle(cycle, &mut self.output);
+        self.forward(ctx);
+        self.tell_finished();
+    }
+
+    fn cycle(&mut self, cycle: Cycle, ctx: &Context<Self>) {
+        if self.has_failed {
+            return self.skip(cycle.number, ctx);
+        }
+        self.step(ctx, |shard, output| shard.cycle(cycle, output));
+        self.tell_finished();
+    }
+
+    /// Behind what a cycle gave: it is finished, unless others have not ended theirs.
+    fn tell_finished(&mut self) {
+        let (shard, number) = (self.id, self.shard.finished_cycle());
+        if number > self.finished {
+            self.finished = number;
+            deliver::cycle_finished(&self.links.coordinator, CycleFinished { shard, number });
         }
     }
 
@@ -105,7 +137,7 @@ impl ShardActor {
         let watermark = self.shard.passed();
         if watermark > self.passed {
             self.passed = watermark;
-            deliver::passed(&self.links.sinks, self.id, Mark::Watermark(watermark));
+            deliver::passed(&self.links.sinks, self.id, watermark);
         }
     }
 
@@ -146,7 +178,7 @@ impl ShardActor {
             Step::Wait => {}
             Step::Tell { round } => deliver::closed(&self.links.shards, round),
             Step::Close => {
-                deliver::passed(&self.links.sinks, self.id, Mark::End);
+                deliver::passed_all(&self.links.sinks);
                 self.links.reports.report(Report::Shard(ShardReport {
                     records: self.records,
                     accounts: self.shard.accounts(),
@@ -183,6 +215,7 @@ impl Handler<Marked> for ShardActor {
             Mark::Watermark(watermark) => {
                 self.step(ctx, |shard, output| shard.watermark(watermark, output));
             }
+            Mark::Cycle(cycle) => self.cycle(cycle, ctx),
             Mark::End => {
                 self.has_ended = true;
                 self.close(self.closing.input_ended());
@@ -205,6 +238,7 @@ impl Handler<StageMarked> for ShardActor {
 
     fn handle(&mut self, StageMarked(mark): StageMarked, ctx: &mut Self::Context) {
         self.step(ctx, |shard, output| shard.mark(&mark, output));
+        self.tell_finished();
     }
 }
 

@@ -6,7 +6,7 @@
 //! behind the watermark that completed its window (checked here, since here all order ends).
 
 use crate::deliver::{self, Reports};
-use crate::message::{Late, Mark, Panes, Passed, Tick};
+use crate::message::{Late, Panes, Passed, Tick};
 use crate::report::{Failure, Report, SinkReport};
 use actix::{Actor, Context, Handler};
 use nilometer_connectors::sink::{SinkError, Writer};
@@ -113,13 +113,13 @@ impl Handler<Passed> for SinkActor {
     type Result = ();
 
     fn handle(&mut self, message: Passed, _: &mut Self::Context) {
-        match message.mark {
-            Mark::Watermark(watermark) => {
-                if let Some(passed) = self.passed.get_mut(message.shard) {
+        match message {
+            Passed::Watermark { shard, watermark } => {
+                if let Some(passed) = self.passed.get_mut(shard) {
                     *passed = watermark.max(*passed);
                 }
             }
-            Mark::End => {
+            Passed::All => {
                 self.open_shards = self.open_shards.saturating_sub(1);
                 if self.open_shards == 0 {
                     self.attempt(|writer| writer.close());

@@ -3,14 +3,15 @@
 //!
 //! Turns: as long as it may read, one [`Turn`] lies in its own mailbox, so that whatever else has
 //! come is handled between two reads. Where sources read in step, what was read waits in hand until
-//! the coordinator says that its turn has come. Invariants: nothing is read without credits; what
+//! the coordinator says that its turn has come. Under micro-batches it stops at its cut until the
+//! next cycle has begun. Invariants: nothing is read without credits; what
 //! was read is handed on before the progress that covers it is reported, and while it waits no more
 //! is promised than the earliest of it; the end is reported once.
 
 use crate::coordinator::CoordinatorActor;
 use crate::credit::{Credit, Purse};
 use crate::deliver::{self, Reports};
-use crate::message::{Drain, Granted, Records, Returned, Tick, Turn, Waiting};
+use crate::message::{Cut, CycleBegun, Drain, Granted, Records, Returned, Tick, Turn, Waiting};
 use crate::meter::Meters;
 use crate::report::{Failure, Report, SourceReport};
 use crate::shard::ShardActor;
@@ -19,6 +20,7 @@ use nilometer_connectors::account::Reason;
 use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::{Found, Polled, Source, SourceError, State};
+use nilometer_model::engine;
 use nilometer_model::ingest::{Ingest, Taken};
 use nilometer_model::row::Position;
 use nilometer_model::watermark::{Progress, Reader, Surroundings};
@@ -47,6 +49,8 @@ pub(crate) enum Phase {
     Waiting,
     /// It waits for its turn, with records in hand.
     Aligning,
+    /// It waits for the next cycle to begin.
+    AtCut,
     /// It reads no more.
     Ended,
 }
@@ -60,6 +64,8 @@ pub(crate) struct SourceActor {
     pub(crate) polled: Polled,
     pub(crate) ingest: Ingest,
     pub(crate) purse: Purse,
+    /// Where it stops reading for now.
+    pub(crate) cut: engine::Cut,
     pub(crate) phase: Phase,
     /// Whether what was read waits for its turn.
     pub(crate) is_in_step: bool,
@@ -74,23 +80,29 @@ pub(crate) struct SourceActor {
 }
 
 impl SourceActor {
-    /// Goes on reading, if there are credits.
+    /// Goes on reading, if it has not come to its cut and there are credits.
     fn go_on(&mut self, ctx: &Context<Self>) {
-        if self.purse.room().is_some() {
+        if self.cut.is_reached() {
+            self.phase = Phase::AtCut;
+        } else if self.purse.room().is_some() {
             self.phase = Phase::Reading;
-            deliver::turn(&ctx.address());
-            return;
+            return deliver::turn(&ctx.address());
+        } else {
+            self.phase = Phase::Waiting;
         }
-        self.phase = Phase::Waiting;
         // As long as it cannot read, nobody knows whether it is silent.
         if self.reader_stands() == Some(Reader::AtEnd) {
             self.report_progress(false, Reader::Blocked);
+        }
+        if self.phase == Phase::AtCut {
+            let (partition, after) = (self.partition, self.cut.after());
+            deliver::cut(&self.links.coordinator, Cut { partition, after });
         }
     }
 
     fn read(&mut self, ctx: &Context<Self>) {
         let Some(room) = self.purse.room() else { return self.go_on(ctx) };
-        let state = self.reader.poll(room, &mut self.polled);
+        let state = self.reader.poll(self.cut.room(room), &mut self.polled);
         match self.polled.batch.times().iter().min().copied() {
             Some(head) if self.is_in_step => {
                 self.phase = Phase::Aligning;
@@ -107,6 +119,7 @@ impl SourceActor {
     /// Takes the records that the reader gave before it said `state`.
     fn take(&mut self, state: Result<State, SourceError>, ctx: &Context<Self>) {
         let has_records = !self.polled.batch.is_empty();
+        self.cut.read(self.polled.batch.len());
         let taken = self.ingest.take(&mut self.polled.batch, self.around);
         self.hand_on(taken, ctx);
         self.write_aside();
@@ -252,7 +265,9 @@ impl Handler<Tick> for SourceActor {
         match self.phase {
             Phase::Starting => self.go_on(ctx),
             Phase::Reading => self.report_time(self.reader_stands()),
-            Phase::Waiting | Phase::Aligning => self.report_time(Some(Reader::Blocked)),
+            Phase::Waiting | Phase::Aligning | Phase::AtCut => {
+                self.report_time(Some(Reader::Blocked));
+            }
             Phase::Ended => {}
         }
     }
@@ -286,6 +301,17 @@ impl Handler<Granted> for SourceActor {
         if let Some(state) = self.at_hand.take() {
             self.around.others = message.others;
             self.take(state, ctx);
+        }
+    }
+}
+
+impl Handler<CycleBegun> for SourceActor {
+    type Result = ();
+
+    fn handle(&mut self, message: CycleBegun, ctx: &mut Self::Context) {
+        self.cut.next(message.number);
+        if self.phase == Phase::AtCut {
+            self.go_on(ctx);
         }
     }
 }

@@ -18,6 +18,7 @@ use actix::dev::channel::AddressReceiver;
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
 use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Polled;
+use nilometer_model::engine::{Cut, Cycles};
 use nilometer_model::expr::Refinement;
 use nilometer_model::ingest::Ingest;
 use nilometer_model::plan::{Plan, Stage};
@@ -225,6 +226,7 @@ impl Wiring {
             let links = ShardLinks {
                 shards: self.shards.clone(),
                 sinks: self.sinks.clone(),
+                coordinator: self.coordinator.clone(),
                 routes: self.facts.routes.clone(),
                 reports: self.reports.clone(),
             };
@@ -240,6 +242,7 @@ impl Wiring {
                 records: 0,
                 has_ended: false,
                 passed: Watermark::MIN,
+                finished: 0,
                 has_failed: false,
             });
         }
@@ -267,6 +270,7 @@ impl Wiring {
             let is_in_step = facts.is_in_step;
             let polled = Polled::new(facts.plan.row.clone(), facts.dead_letters.is_some());
             let purse = Purse::new(facts.limits);
+            let cut = Cut::new(facts.plan.engine);
             deliver::start(&self.thread()?, inbox, move || SourceActor {
                 name: part.name,
                 partition,
@@ -274,6 +278,7 @@ impl Wiring {
                 polled,
                 ingest,
                 purse,
+                cut,
                 phase: Phase::Starting,
                 is_in_step,
                 at_hand: None,
@@ -291,7 +296,11 @@ impl Wiring {
         inbox: AddressReceiver<CoordinatorActor>,
     ) -> Result<(), StartError> {
         let arbiter = self.thread()?;
+        let engine = self.facts.plan.engine;
+        let cycles = |pace| Cycles::new(pace, self.sources.len(), self.shards.len());
         let coordinator = CoordinatorActor {
+            engine,
+            cycles: engine.pace().map(cycles),
             machine: Coordinator::new(self.facts.progress, &self.facts.patience, 0),
             sources: self.sources.clone(),
             shards: self.shards.clone(),

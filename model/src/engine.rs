@@ -14,6 +14,7 @@
 use crate::plan::Job;
 use crate::time::{ProcessingTime, Span, Watermark};
 use crate::trigger::Trigger;
+use serde::{Deserialize, Serialize};
 
 /// How a plan is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,12 +29,13 @@ pub enum Engine {
 }
 
 /// When a cycle of micro-batches ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pace {
     /// At multiples of this span of processing time since the Unix epoch; at least 1 ms.
     Every(Span),
     /// When every source has read so many records, or has ended: at the same records in every run.
-    /// At least 1. A source that cannot stop in the middle reads a few more.
+    /// At least 1. A source that cannot stop in the middle reads a few more; one that is idle is
+    /// not waited for.
     Records(u64),
 }
 
@@ -52,6 +54,17 @@ impl Engine {
         match self {
             Self::MicroBatch(pace) => Some(pace),
             Self::Streaming | Self::Batch => None,
+        }
+    }
+
+    /// Whether the shards hear of a watermark as soon as the pipeline has come to it. Micro-batches
+    /// carry it with their cycles; a batch waits for the end of all input, whatever sources promise
+    /// before.
+    pub fn passes_on(self, watermark: Watermark) -> bool {
+        match self {
+            Self::Streaming => true,
+            Self::MicroBatch(_) => false,
+            Self::Batch => watermark == Watermark::MAX,
         }
     }
 
@@ -85,10 +98,10 @@ pub struct Cycle {
 }
 
 /// What the coordinator knows of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Stand {
     Reading,
-    /// It has read what belongs to this cycle.
+    /// It has read what belongs to this cycle, or has nothing to read.
     AtCut,
     Ended,
 }
@@ -105,7 +118,7 @@ pub struct Begin {
 /// Decides when cycles begin: when they are due, and all shards have finished the one before. So
 /// nothing of two cycles is ever on the way between shards, and slow shards make cycles longer,
 /// not more.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cycles {
     pace: Pace,
     sources: Vec<Stand>,
@@ -133,20 +146,38 @@ impl Cycles {
         }
     }
 
+    /// The last cycle that has begun; 0 before the first.
+    pub const fn begun(&self) -> u64 {
+        self.number
+    }
+
     /// The clock ticks.
     pub fn tick(&mut self, now: ProcessingTime) -> Option<Begin> {
         self.now = self.now.max(now);
         self.begin()
     }
 
-    /// A source has read what belongs to the cycle.
-    pub fn cut(&mut self, source: usize) -> Option<Begin> {
+    /// A source has read what belongs to the cycle that begins behind cycle `after`. What it says
+    /// of an earlier one has been overtaken, and means nothing.
+    pub fn cut(&mut self, source: usize, after: u64) -> Option<Begin> {
+        if after == self.number {
+            self.set_aside(source);
+        }
+        self.begin()
+    }
+
+    /// A source has nothing to read for long: a cycle that counts records does not wait for it.
+    pub fn rest(&mut self, source: usize) -> Option<Begin> {
+        self.set_aside(source);
+        self.begin()
+    }
+
+    fn set_aside(&mut self, source: usize) {
         if let Some(stand) = self.sources.get_mut(source)
             && *stand == Stand::Reading
         {
             *stand = Stand::AtCut;
         }
-        self.begin()
     }
 
     /// A source reads no more.
@@ -194,10 +225,12 @@ impl Cycles {
 }
 
 /// Where a source stops reading until the next cycle begins.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cut {
     /// Records of a cycle; `None` where something else decides.
     records: Option<u64>,
+    /// The last cycle that has begun.
+    after: u64,
     /// Records of this cycle that were read.
     read: u64,
 }
@@ -209,7 +242,12 @@ impl Cut {
             Engine::MicroBatch(Pace::Records(records)) => Some(records),
             Engine::MicroBatch(Pace::Every(_)) | Engine::Streaming | Engine::Batch => None,
         };
-        Self { records, read: 0 }
+        Self { records, after: 0, read: 0 }
+    }
+
+    /// The last cycle that has begun: records that are read now belong to the one behind it.
+    pub const fn after(&self) -> u64 {
+        self.after
     }
 
     /// How many of `wanted` records may be read: at least 1, unless the cut has been reached.
@@ -222,11 +260,17 @@ impl Cut {
     /// Takes notice of records that were read; returns whether the cut has been reached.
     pub fn read(&mut self, records: usize) -> bool {
         self.read = self.read.saturating_add(records as u64);
+        self.is_reached()
+    }
+
+    /// Whether nothing more is read before the next cycle begins.
+    pub fn is_reached(&self) -> bool {
         self.records.is_some_and(|all| self.read >= all.max(1))
     }
 
-    /// The next cycle has begun.
-    pub const fn next(&mut self) {
+    /// Cycle `number` has begun.
+    pub const fn next(&mut self, number: u64) {
+        self.after = number;
         self.read = 0;
     }
 }
@@ -234,6 +278,7 @@ impl Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::EventTime;
 
     fn begin(number: u64, is_last: bool) -> Option<Begin> {
         Some(Begin { number, is_last })
@@ -247,10 +292,10 @@ mod tests {
     fn cycles_by_records_wait_for_every_source_and_every_shard() {
         let mut cycles = Cycles::new(Pace::Records(10), 2, 2);
         assert_eq!(cycles.tick(at(1_000)), None);
-        assert_eq!(cycles.cut(0), None);
-        assert_eq!(cycles.cut(0), None);
-        assert_eq!(cycles.cut(1), begin(1, false));
-        assert_eq!(cycles.cut(1), None);
+        assert_eq!(cycles.cut(0, 0), None);
+        assert_eq!(cycles.cut(0, 0), None);
+        assert_eq!(cycles.cut(1, 0), begin(1, false));
+        assert_eq!(cycles.cut(1, 1), None);
         assert_eq!(cycles.finished(0, 1), None);
         assert_eq!(cycles.ended(0), None, "a shard is still busy with the first");
         assert_eq!(cycles.finished(1, 1), begin(2, false));
@@ -264,11 +309,26 @@ mod tests {
     #[test]
     fn a_source_that_ends_at_its_cut_is_not_waited_for() {
         let mut cycles = Cycles::new(Pace::Records(10), 2, 1);
-        assert_eq!(cycles.cut(0), None);
+        assert_eq!(cycles.cut(0, 0), None);
         assert_eq!(cycles.ended(0), None);
-        assert_eq!(cycles.cut(1), begin(1, false));
+        assert_eq!(cycles.cut(1, 0), begin(1, false));
         assert_eq!(cycles.finished(0, 1), None);
         assert_eq!(cycles.ended(1), begin(2, true));
+    }
+
+    #[test]
+    fn cycles_by_records_do_not_wait_for_a_source_that_is_silent() {
+        let mut cycles = Cycles::new(Pace::Records(10), 2, 1);
+        assert_eq!(cycles.cut(0, 0), None);
+        assert_eq!(cycles.rest(1), begin(1, false));
+        assert_eq!(cycles.finished(0, 1), None);
+        // It has woken and filled the first cycle after all, but has not heard of its end.
+        assert_eq!(cycles.cut(1, 0), None);
+        assert_eq!(cycles.cut(0, 1), None, "it has not read what belongs to the second");
+        assert_eq!(cycles.cut(1, 1), begin(2, false));
+        assert_eq!(cycles.finished(0, 2), None);
+        // While all are silent time goes on in empty cycles.
+        assert_eq!((cycles.rest(0), cycles.rest(1)), (None, begin(3, false)));
     }
 
     #[test]
@@ -292,6 +352,18 @@ mod tests {
     }
 
     #[test]
+    fn shards_hear_of_watermarks_as_the_engine_wants() {
+        let (some, end) = (Watermark(EventTime::from_millis(5)), Watermark::MAX);
+        for (engine, heard) in [
+            (Engine::Streaming, [true, true]),
+            (Engine::MicroBatch(Pace::Records(1)), [false, false]),
+            (Engine::Batch, [false, true]),
+        ] {
+            assert_eq!([some, end].map(|watermark| engine.passes_on(watermark)), heard);
+        }
+    }
+
+    #[test]
     fn an_end_before_any_record_is_one_cycle() {
         for pace in [Pace::Every(Span::from_millis(10)), Pace::Records(1)] {
             let mut cycles = Cycles::new(pace, 1, 3);
@@ -306,7 +378,9 @@ mod tests {
         // It gave more than it was asked for.
         assert_eq!((cut.room(64), cut.read(40)), (36, true));
         assert_eq!(cut.room(64), 0);
-        cut.next();
+        assert!(cut.is_reached());
+        cut.next(1);
+        assert_eq!((cut.after(), cut.is_reached()), (1, false));
         assert_eq!((cut.room(1_000), cut.read(100)), (100, true));
         let mut endless = Cut::new(Engine::Streaming);
         assert_eq!((endless.room(64), endless.read(usize::MAX), endless.room(64)), (64, false, 64));

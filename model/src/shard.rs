@@ -181,6 +181,11 @@ impl Shard {
         self.run(Start::Cycle(cycle), out)
     }
 
+    /// The last cycle that has begun.
+    pub const fn cycle_begun(&self) -> u64 {
+        self.cycle
+    }
+
     /// The last cycle that all stages of this shard have ended.
     pub fn finished_cycle(&self) -> u64 {
         let exchanged = self.exchanges.iter().flatten().map(|ends| ends.cycle);
@@ -188,8 +193,11 @@ impl Shard {
     }
 
     /// Ends a cycle (and all before it) without computing anything, for a shard that must not go on:
-    /// the others do not wait for it.
+    /// the others do not wait for it. Without micro-batches nothing waits, and nothing is done.
     pub fn skip_cycle(&mut self, number: u64, out: &mut Output) {
+        if !self.has_cycles() {
+            return;
+        }
         self.cycle = number.max(self.cycle);
         let (from, watermark, cycle) = (self.id, Watermark::MIN, self.cycle);
         for (stage, ends) in self.plan.stages.iter().zip(&mut self.exchanges) {

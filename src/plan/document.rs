@@ -2,6 +2,7 @@
 //! formats are drawn from.
 
 use crate::config::{Pipeline, Setting};
+use nilometer_model::engine::{Engine, Pace};
 use nilometer_model::pane::{Emission, TimestampCombiner};
 use nilometer_model::plan::{LateSpec, Plan, Rejected, Stage, StageInput, StageKind};
 use nilometer_model::trigger::Earliest;
@@ -17,6 +18,8 @@ pub struct PlanDocument {
     schema: u32,
     /// Name of the pipeline.
     pub pipeline: String,
+    /// How the plan is run.
+    pub engine: EngineDocument,
     /// How many stages read records.
     pub record_reads: usize,
     /// Fields that place records on shards.
@@ -25,6 +28,19 @@ pub struct PlanDocument {
     pub stages: Vec<StageDocument>,
     /// Every setting in force.
     pub settings: Vec<Setting>,
+}
+
+/// How a plan is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct EngineDocument {
+    /// `streaming`, `micro_batch` or `batch`.
+    pub kind: &'static str,
+    /// On the clock, from one end of a cycle to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every_ms: Option<i64>,
+    /// Records of each source that make a cycle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records: Option<u64>,
 }
 
 /// A stage, by names.
@@ -154,6 +170,7 @@ impl PlanDocument {
         Self {
             schema: SCHEMA,
             pipeline: plan.name.to_string(),
+            engine: EngineDocument::new(plan.engine),
             record_reads: plan.record_reads(),
             shard_by: owned(&plan.shard_by),
             stages: plan.stages.iter().map(|stage| StageDocument::new(stage, plan)).collect(),
@@ -167,6 +184,26 @@ impl PlanDocument {
         let mut json = serde_json::to_string_pretty(self).unwrap_or_default();
         json.push('\n');
         json
+    }
+}
+
+impl EngineDocument {
+    const fn new(engine: Engine) -> Self {
+        let (every_ms, records) = match engine.pace() {
+            Some(Pace::Every(period)) => (Some(period.as_millis()), None),
+            Some(Pace::Records(records)) => (None, Some(records)),
+            None => (None, None),
+        };
+        Self { kind: engine.name(), every_ms, records }
+    }
+}
+
+/// What decides when a stage emits: its trigger, or the engine in its place.
+fn trigger(stage: &Stage, engine: Engine) -> String {
+    match engine {
+        Engine::Streaming => stage.trigger.to_string(),
+        Engine::MicroBatch(_) => "with every cycle that changes it".into(),
+        Engine::Batch => "once, at the end of all input".into(),
     }
 }
 
@@ -193,7 +230,7 @@ impl StageDocument {
             rejected: stage.rejected.clone(),
             key: stage.key.fields().iter().map(|field| field.name.to_string()).collect(),
             window: WindowDocument::new(stage, plan),
-            trigger: stage.trigger.to_string(),
+            trigger: trigger(stage, plan.engine),
             emission: EmissionDocument::new(stage.emission),
             mode: stage.mode.name(),
             allowed_lateness_ms: stage.allowed_lateness.as_millis(),

@@ -156,9 +156,10 @@ fn the_json_has_the_published_schema() {
     };
     assert_eq!(
         members(&json),
-        sorted(&["schema", "pipeline", "record_reads", "shard_by", "stages", "settings"])
+        sorted(&["schema", "pipeline", "engine", "record_reads", "shard_by", "stages", "settings"])
     );
     assert_eq!((&json["schema"], &json["record_reads"]), (&json!(1), &json!(2)));
+    assert_eq!(json["engine"], json!({"kind": "streaming"}));
     assert_eq!(
         json["stages"][0],
         json!({
@@ -189,6 +190,39 @@ fn the_json_has_the_published_schema() {
     assert!(settings.contains(
         &json!({"path": "group.best.window.phase", "value": "aligned", "from": "default"})
     ));
+}
+
+#[test]
+fn the_engine_shows_what_it_does_to_triggers() {
+    for (engine, json, head, panes) in [
+        (
+            r#"{ micro_batch = "90s" }"#,
+            json!({"kind": "micro_batch", "every_ms": 90_000}),
+            "engine micro_batch: a cycle every 90s",
+            "accumulating, with every cycle that changes it, late ones for 2h; to stdout",
+        ),
+        (
+            r#"{ micro_batch = "1 record" }"#,
+            json!({"kind": "micro_batch", "records": 1}),
+            "engine micro_batch: a cycle every record of each source",
+            "accumulating, with every cycle that changes it, late ones for 2h; to stdout",
+        ),
+        (
+            r#""batch""#,
+            json!({"kind": "batch"}),
+            "engine batch: all sources are read to their ends, whatever they promise before",
+            "accumulating, once, at the end of all input, late ones for 2h; to stdout",
+        ),
+    ] {
+        let sets = [format!("pipeline.engine={engine}")];
+        let plan = PlanDocument::new(&load_text(("p.toml", PIPELINE), &sets, &|_| None).unwrap());
+        let document: Json = serde_json::from_str(&plan.to_json()).unwrap();
+        assert_eq!(document["engine"], json);
+        let tree = text::render(&plan);
+        for line in [head, panes] {
+            assert!(tree.lines().any(|found| found.ends_with(line)), "{line} in {tree}");
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The plan as a tree for people: each stage below what it reads, with the reason; then the
 //! settings.
 
-use super::document::{PlanDocument, RECORDS, StageDocument};
+use super::document::{EngineDocument, PlanDocument, RECORDS, StageDocument};
 use nilometer_model::pane::TimestampCombiner;
 use nilometer_model::plan::StageKind;
 use nilometer_model::time::Span;
@@ -18,15 +18,33 @@ pub(crate) fn render(plan: &PlanDocument) -> String {
         if plan.record_reads == 1 { "s" } else { "" },
     );
     out.push_str(&match plan.shard_by.as_slice() {
-        [] => "one shard: no field is in all keys\n\n".into(),
-        fields => format!("shards by {}\n\n", fields.join(", ")),
+        [] => "one shard: no field is in all keys\n".into(),
+        fields => format!("shards by {}\n", fields.join(", ")),
     });
+    out.push_str(&format!("engine {}\n\n", engine(plan.engine)));
     out.push_str(RECORDS);
     out.push('\n');
     children(plan, RECORDS, "", &mut out);
     out.push_str("\nsettings\n");
     settings(plan, &mut out);
     out
+}
+
+/// What the engine does to the plan.
+fn engine(engine: EngineDocument) -> String {
+    let cycle = match engine {
+        EngineDocument { every_ms: Some(millis), .. } => display_span(Span::from_millis(millis)),
+        EngineDocument { records: Some(1), .. } => "record of each source".into(),
+        EngineDocument { records: Some(records), .. } => {
+            format!("{records} records of each source")
+        }
+        EngineDocument { kind: "batch", .. } => {
+            return "batch: all sources are read to their ends, whatever they promise before"
+                .into();
+        }
+        EngineDocument { kind, .. } => return kind.into(),
+    };
+    format!("micro_batch: a cycle every {cycle}")
 }
 
 /// Draws the stages that read `parent`, below `indent`.

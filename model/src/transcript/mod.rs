@@ -11,7 +11,9 @@ mod cursor;
 mod json;
 mod node;
 mod outcome;
+mod pacing;
 mod parse;
+mod places;
 mod problem;
 
 pub use bless::bless;

@@ -4,10 +4,13 @@
 //! What a mark of a transcript means is written down here, one function each. Invariant: after
 //! every input the watermark has been delivered before anything is looked at.
 
-use super::json::{is_same, value};
+use super::json::value;
 use super::outcome::{Dropped, Step, emitted, json, key_text};
-use super::problem::{RunError, RunProblem, suggest};
+use super::pacing::Pacing;
+use super::places::{is_open, signals};
+use super::problem::{RunError, RunProblem};
 use super::{Expectation, Input, RecordLine, Scene, Transcript};
+use crate::engine::{Begin, Cycle};
 use crate::expr::{BindError, Refinement, TypedExpr};
 use crate::pane::PaneBatch;
 use crate::plan::{Plan, Stage};
@@ -15,8 +18,7 @@ use crate::planner::nearest;
 use crate::row::{Field, Position, RowBatch};
 use crate::shard::{Output, Shard};
 use crate::symbol::Symbols;
-use crate::time::{EventTime, ProcessingTime, Watermark, Window};
-use crate::trigger::Trigger;
+use crate::time::{EventTime, ProcessingTime, Watermark};
 use crate::value::Datum;
 use crate::watermark::{
     Coordinator, Estimation, Estimator, Generator, Marks, Progress, ProgressRules, Punctuation,
@@ -84,6 +86,8 @@ struct Node<'a> {
     coordinator: Coordinator,
     /// One per partition.
     estimators: Vec<Estimator>,
+    /// `None` unless the engine has cycles.
+    pacing: Option<Pacing>,
     /// The virtual clock; it stands nowhere before the first `clock` line.
     now: Option<ProcessingTime>,
     has_ended: bool,
@@ -108,6 +112,7 @@ impl<'a> Node<'a> {
             estimators: (0..transcript.partitions)
                 .map(|_| Ok(Estimator::new(estimation(setup, &symbols)?, &[])))
                 .collect::<Result<_, BindError>>()?,
+            pacing: Pacing::new(setup.plan.engine, transcript.partitions as usize),
             is_manual: transcript.is_manual,
             symbols,
             setup,
@@ -127,7 +132,8 @@ impl<'a> Node<'a> {
             Input::Clock(now) => self.clock(*now),
             Input::Idle(partition) => {
                 let rose = self.coordinator.rest(*partition);
-                self.deliver(rose)
+                self.deliver(rose)?;
+                self.turn(|pacing| pacing.rest(*partition))
             }
             Input::Signal(name) => self.signal(name),
             Input::Restart => self.restart().map_err(here),
@@ -155,9 +161,13 @@ impl<'a> Node<'a> {
             self.refused.push((line, failed.to_string().into()));
         }
         self.shard.records(&batch, &mut self.out).map_err(here)?;
-        for partition in partitions {
-            let report = self.report(partition, Reader::Behind, true);
+        for partition in &partitions {
+            let report = self.report(*partition, Reader::Behind, true);
             self.progress(report)?;
+        }
+        for partition in partitions {
+            let records = lines.iter().filter(|line| line.partition == partition).count();
+            self.turn(|pacing| pacing.read(partition, records))?;
         }
         Ok(())
     }
@@ -252,15 +262,17 @@ impl<'a> Node<'a> {
         }
         let rose = self.coordinator.tick(now);
         self.deliver(rose)?;
+        self.turn(|pacing| pacing.tick(now))?;
+        let idle: Vec<_> = self.coordinator.idle().collect();
+        for partition in idle {
+            self.turn(|pacing| pacing.rest(partition))?;
+        }
         self.shard.tick(now, &mut self.out).map_err(here)
     }
 
     /// A `signal` line. One that no trigger waits for could change nothing: it is refused.
     fn signal(&mut self, name: &str) -> Result<(), Fault> {
-        let mut known = Vec::new();
-        for stage in &self.setup.plan.stages {
-            collect_signals(&stage.trigger, &mut known);
-        }
+        let known = signals(self.setup.plan);
         if !known.contains(&name) {
             let suggestion = nearest(name, known);
             return Err(here(RunProblem::UnknownSignal { signal: name.into(), suggestion }));
@@ -273,26 +285,39 @@ impl<'a> Node<'a> {
         for partition in 0..self.estimators.len() as u32 {
             let report = self.report(partition, Reader::Finished, false);
             self.progress(report)?;
+            self.turn(|pacing| pacing.ended(partition))?;
         }
         Ok(())
     }
 
     fn deliver(&mut self, rose: Option<Watermark>) -> Result<(), Fault> {
-        let Some(watermark) = rose else { return Ok(()) };
+        let engine = self.setup.plan.engine;
+        let Some(watermark) = rose.filter(|rose| engine.passes_on(*rose)) else { return Ok(()) };
         self.shard.watermark(watermark, &mut self.out).map_err(here)
+    }
+
+    /// A fact about the cycles: those that it makes due begin and end.
+    fn turn(&mut self, fact: impl FnOnce(&mut Pacing) -> Option<Begin>) -> Result<(), Fault> {
+        let mut begun = self.pacing.as_mut().and_then(fact);
+        while let Some(Begin { number, .. }) = begun {
+            let cycle = Cycle { number, watermark: self.coordinator.watermark() };
+            self.shard.cycle(cycle, &mut self.out).map_err(here)?;
+            begun = self.pacing.as_mut().and_then(|pacing| pacing.finished(number));
+        }
+        Ok(())
     }
 
     /// The whole node becomes bytes and comes back in a process that has never seen a text.
     fn restart(&mut self) -> Result<(), RunProblem> {
         let shard = self.shard.encode()?;
         let generators: Vec<_> = self.estimators.iter().map(|known| &known.generator).collect();
-        let marks = postcard::to_stdvec(&(&self.coordinator, generators, self.now))?;
+        let marks = postcard::to_stdvec(&(&self.coordinator, generators, self.now, &self.pacing))?;
         self.symbols = Arc::new(Symbols::default());
         let (plan, symbols) = (self.setup.plan.clone(), self.symbols.clone());
         self.shard = Shard::decode(plan, symbols, (0, 1), &shard)?;
         self.shard.trace_drops(true);
         let generators: Vec<Generator>;
-        (self.coordinator, generators, self.now) = postcard::from_bytes(&marks)?;
+        (self.coordinator, generators, self.now, self.pacing) = postcard::from_bytes(&marks)?;
         for (estimator, generator) in self.estimators.iter_mut().zip(generators) {
             let punctuation = estimation(self.setup, &self.symbols)?.punctuation;
             *estimator = Estimator { generator, punctuation };
@@ -322,7 +347,7 @@ impl<'a> Node<'a> {
         }
         for (number, expected) in scene.expected.iter().enumerate() {
             if let Expectation::Gone { stage, key, window } = &expected.what {
-                match self.is_open(stage, key, *window) {
+                match is_open(&self.shard, (stage, key, *window)) {
                     Ok(false) => {}
                     Ok(true) => {
                         step.not_gone.insert(number);
@@ -342,37 +367,6 @@ impl<'a> Node<'a> {
         }
         step
     }
-
-    /// Whether a window has state. A `gone` that names no place of the plan would always hold: it
-    /// is refused.
-    fn is_open(
-        &self,
-        name: &str,
-        key: &serde_json::Value,
-        window: Window,
-    ) -> Result<bool, Box<str>> {
-        let Some(stage) = self.setup.plan.stage(name) else {
-            let near = nearest(name, self.setup.plan.stages.iter().map(|stage| &*stage.name));
-            return Err(format!("there is no stage `{name}`{}", suggest(&near)).into());
-        };
-        // The windows of a list belong to its parent key.
-        let layout = stage.top_k.as_ref().map_or(&stage.key, |top_k| &top_k.parent);
-        let wanted: Vec<_> = layout.fields().iter().map(|field| &*field.name).collect();
-        let given = key.as_object();
-        let is_key = given.is_some_and(|given| {
-            given.len() == wanted.len() && wanted.iter().all(|name| given.contains_key(*name))
-        });
-        if !is_key {
-            let wanted = wanted.join(", ");
-            return Err(format!("the windows of `{name}` have the key ({wanted})").into());
-        }
-        let open = self.shard.windows();
-        Ok(open.iter().any(|(id, words, open)| {
-            *id == stage.id
-                && *open == window
-                && is_same(key, &json(&key_text(layout, words, None, &self.symbols)))
-        }))
-    }
 }
 
 fn bind(setup: Setup<'_>, symbols: &Symbols) -> Result<Refinement, BindError> {
@@ -383,14 +377,4 @@ fn estimation(setup: Setup<'_>, symbols: &Symbols) -> Result<Estimation, BindErr
     let bind = |mark| Punctuation::bind(mark, &setup.plan.row, symbols);
     let punctuation = setup.mark.map(bind).transpose()?;
     Ok(Estimation { settings: setup.watermark, punctuation })
-}
-
-/// Appends the signals that a trigger waits for.
-fn collect_signals<'p>(trigger: &'p Trigger, signals: &mut Vec<&'p str>) {
-    if let Trigger::OnSignal(name) = trigger {
-        signals.push(name);
-    }
-    for child in trigger.children() {
-        collect_signals(child, signals);
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! A reader that has records at hand tells their earliest event time and waits for its turn. It
 //! waits for those that are behind it and have something to read, never for one that stands at its
-//! end: waiting would not help that one on. So of the readers that have something to read the
+//! end or has been paused: waiting would not help that one on. So of the readers that have something to read the
 //! lowest is always let go, whoever is silent, idle or paused, and nobody waits for ever.
 
 use crate::time::{EventTime, Span};
@@ -21,6 +21,8 @@ enum Turn {
     Goes,
     /// It stands at the end of what there is.
     AtEnd,
+    /// It has been told to read no more for now.
+    Paused,
     /// It reads no more.
     Ended,
 }
@@ -65,6 +67,18 @@ impl Alignment {
         self.set(partition, Turn::AtEnd);
     }
 
+    /// A reader reads no more until [`Self::resume`]; nobody waits for it.
+    pub(crate) fn pauses(&mut self, partition: usize) {
+        self.set(partition, Turn::Paused);
+    }
+
+    /// Readers that were paused read on: everybody waits until they say what they have.
+    pub(crate) fn resume(&mut self) {
+        for turn in self.turns.iter_mut().filter(|turn| **turn == Turn::Paused) {
+            *turn = Turn::Unheard;
+        }
+    }
+
     /// A reader reads no more.
     pub(crate) fn has_ended(&mut self, partition: usize) {
         self.set(partition, Turn::Ended);
@@ -87,7 +101,7 @@ impl Alignment {
         let reading = self.turns.iter().zip(&self.heads);
         let lowest = reading.filter_map(|(turn, head)| match turn {
             Turn::Waits | Turn::Goes => *head,
-            Turn::Unheard | Turn::AtEnd | Turn::Ended => None,
+            Turn::Unheard | Turn::AtEnd | Turn::Paused | Turn::Ended => None,
         });
         let lowest = lowest.min().unwrap_or(EventTime::MAX);
         let limit = self.max_drift.map_or(EventTime::MAX, |drift| lowest.saturating_add(drift));
@@ -124,6 +138,24 @@ mod tests {
 
     fn going(alignment: &mut Alignment) -> Vec<u32> {
         alignment.grants().iter().map(|grant| grant.partition).collect()
+    }
+
+    #[test]
+    fn nobody_waits_for_a_paused_reader_until_it_reads_on() {
+        let mut readers = Alignment::new(Some(Span::from_millis(10)), 3);
+        readers.waits(0, at(100));
+        readers.waits(1, at(50));
+        readers.has_ended(2);
+        assert_eq!(going(&mut readers), [1]);
+        readers.pauses(1);
+        assert_eq!(going(&mut readers), [0]);
+        readers.waits(0, at(200));
+        readers.pauses(0);
+        readers.resume();
+        readers.waits(0, at(200));
+        assert!(going(&mut readers).is_empty(), "the other may have anything");
+        readers.waits(1, at(60));
+        assert_eq!(going(&mut readers), [1]);
     }
 
     #[test]

@@ -81,6 +81,24 @@ impl Coordinator {
         self.alignment.has_ended(partition as usize);
     }
 
+    /// A reader has been told to read no more until [`Self::resume`]: nobody waits for it. Ask
+    /// [`Self::grants`] behind it.
+    pub fn pause(&mut self, partition: u32) {
+        self.alignment.pauses(partition as usize);
+    }
+
+    /// Paused readers read on.
+    pub fn resume(&mut self) {
+        self.alignment.resume();
+    }
+
+    /// Partitions that are idle.
+    pub fn idle(&self) -> impl Iterator<Item = u32> {
+        let partitions = (0_u32..).zip(&self.partitions);
+        let idle = partitions.filter(|(_, known)| known.state == PartitionState::Idle);
+        idle.map(|(partition, _)| partition)
+    }
+
     /// Takes notice that a partition is idle, from a source that knows so; returns the pipeline's
     /// watermark if it rose. A partition that has ended, or does not exist, stays as it is.
     pub fn rest(&mut self, partition: u32) -> Option<Watermark> {

@@ -4,6 +4,7 @@
 //! and settings weighed against each other by [`super::validate`]. The documentation of every
 //! setting is that of its field: `nilometer schema` prints it.
 
+pub(crate) mod engine;
 pub(crate) mod group;
 pub(crate) mod lists;
 pub(crate) mod quantity;
@@ -17,6 +18,7 @@ pub(crate) mod trigger;
 pub(crate) mod watermark;
 pub(crate) mod window;
 
+use engine::RawEngine;
 use group::{RawDefaults, RawGroup};
 use lists::{List, Names, Tables};
 use quantity::{Limit, Size};
@@ -63,6 +65,8 @@ raw_table! {
     pub(crate) struct RawPipeline {
         /// Name; every pane carries it.
         name: String = Required,
+        /// How it is run: `"streaming"`, `"batch"` (bounded input, results once, at its end), or `{ micro_batch = ... }` (results cycle by cycle).
+        engine: RawEngine = Default("\"streaming\""),
         /// Key fields that place records on shards; by default those that all groupings share.
         shard_by: List<String> = Optional,
         /// Number of key groups, the units that keys are spread by; 1 to 65535.

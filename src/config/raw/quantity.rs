@@ -1,8 +1,9 @@
-//! Whole numbers with a unit: spans of time and sizes.
+//! Whole numbers with a unit: spans of time, sizes, and numbers of records.
 
 use super::reader::{FromNode, Reader};
 use super::scalar::or_variable;
 use crate::config::node::{Node, NodeValue};
+use nilometer_model::engine;
 use nilometer_model::time::Span;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
@@ -23,6 +24,10 @@ const SIZE_UNITS: [(&str, i64); 7] = [
     ("GiB", 1 << 30),
 ];
 const SIZE_HELP: &str = "a whole number and a unit: \"512B\", \"64KiB\", \"10MB\", \"1GiB\"";
+
+/// Units of the length of a cycle beside those of time.
+const RECORD_UNITS: [(&str, i64); 2] = [("record", 1), ("records", 1)];
+const PACE_HELP: &str = "a span of time, \"10s\", or a number of records, \"100000 records\"";
 
 enum BadQuantity {
     Form,
@@ -123,6 +128,41 @@ impl JsonSchema for Period {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         time_schema("^\\+?[0-9]+ *(ms|s|m|h|d)$")
+    }
+}
+
+/// When a cycle of micro-batches ends: after a span of time or a number of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace(pub engine::Pace);
+
+impl FromNode for Pace {
+    const EXPECTED: &'static str = "a span of time or a number of records";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let is_count = node.text().is_some_and(|text| text.contains("record"));
+        let units: &[_] = if is_count { &RECORD_UNITS } else { &TIME_UNITS };
+        let number = read_quantity::<Self>(node, (units, PACE_HELP), reader)?;
+        let pace = match u64::try_from(number) {
+            Ok(0) | Err(_) => {
+                let message = format!("{} must be longer than nothing", reader.here());
+                let help = "the shortest are \"1ms\" and \"1 record\"";
+                reader.problems.add_with_help(node.place, message, help);
+                return None;
+            }
+            Ok(records) if is_count => engine::Pace::Records(records),
+            Ok(_) => engine::Pace::Every(Span::from_millis(number)),
+        };
+        Some(Self(pace))
+    }
+}
+
+impl JsonSchema for Pace {
+    fn schema_name() -> Cow<'static, str> {
+        "Pace".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        time_schema("^\\+?[0-9]+ *(ms|s|m|h|d|records?)$")
     }
 }
 

@@ -48,6 +48,7 @@ fn value(schema: &Json, rule: &Json) -> String {
             "Limit" => "span of time or `\"off\"`".into(),
             "Shift" => "span of time, any sign".into(),
             "Size" => "size".into(),
+            "Pace" => "span of time or number of records".into(),
             _ => value(schema, &schema["$defs"][name]),
         };
     }

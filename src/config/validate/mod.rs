@@ -4,6 +4,7 @@
 //! mistakes are reported; only if there is none is there a [`Pipeline`].
 
 mod aggregates;
+mod engine;
 mod estimates;
 mod expressions;
 mod generator;
@@ -46,6 +47,7 @@ pub(crate) fn validate(
     let watermarks = watermarks::watermarks(raw, &inputs, &scope, (&mut settings, problems));
     let expressions = Expressions::new(raw, &mut scope, problems);
     let groupings = groups::groups(raw, &scope, problems);
+    let engine = engine::engine(raw, &inputs, problems);
     if let Some(name) = raw.pipeline.value().and_then(|pipeline| pipeline.name.get()) {
         names::check_word(&name.value, "pipeline", name.place, problems);
     }
@@ -71,7 +73,7 @@ pub(crate) fn validate(
             .then(|| PhaseBy { field: "window_phase".into(), column: names::EXPORTER.into() }),
         cascade: *pipeline.cascade.value()?,
     };
-    let plan = planned::plan(&job, raw, problems)?;
+    let plan = planned::plan((&job, engine?), raw, problems)?;
     let watermarks = watermarks?;
     Some(Pipeline {
         job,

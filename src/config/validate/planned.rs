@@ -7,13 +7,18 @@ use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
 use crate::config::raw::group::RawGroup;
 use crate::config::raw::reader::Given;
+use nilometer_model::engine::Engine;
 use nilometer_model::plan::{Job, Plan};
 use nilometer_model::planner::{self, PlanError};
 
-/// Plans `job`; `None` if that, or anything before, went wrong.
-pub(crate) fn plan(job: &Job, raw: &RawConfig, problems: &mut Problems) -> Option<Plan> {
+/// Plans `job` for an engine; `None` if that, or anything before, went wrong.
+pub(crate) fn plan(
+    (job, engine): (&Job, Engine),
+    raw: &RawConfig,
+    problems: &mut Problems,
+) -> Option<Plan> {
     let is_whole = problems.is_empty();
-    match planner::plan(job) {
+    match planner::plan_for(job, engine) {
         Ok(plan) => is_whole.then_some(plan),
         Err(errors) => {
             // Groups that were left out make the planner miss what was there.
