@@ -1,11 +1,7 @@
 //! Micro-batches and batches through real actors: the same totals as a stream, pane by pane what a
 //! cycle decides, and an end that nobody waits for in vain.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on panics"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod kit;
 
