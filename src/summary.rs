@@ -73,6 +73,8 @@ struct Line {
     late: u64,
     expired: u64,
     closed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<u64>,
     no_window: u64,
     panes: u64,
     retracts: u64,
@@ -85,6 +87,8 @@ impl Line {
             late: account.late,
             expired: account.expired,
             closed: account.closed,
+            // Only custom windows refuse anything.
+            refused: if account.refused > 0 { Some(account.refused) } else { None },
             no_window: account.no_window,
             panes: account.panes,
             retracts: account.retracts,
@@ -111,9 +115,9 @@ pub enum Imbalance {
     },
     /// Window copies of a stage have more or fewer outcomes than were assigned.
     #[error(
-        "the account of stage `{}` does not balance: assigned {} is not on time {} + late {} + expired {} + closed {}; this is a fault of nilometer, please report it",
+        "the account of stage `{}` does not balance: assigned {} is not on time {} + late {} + expired {} + closed {} + refused {}; this is a fault of nilometer, please report it",
         .0.name, .0.account.assigned, .0.account.on_time, .0.account.late, .0.account.expired,
-        .0.account.closed
+        .0.account.closed, .0.account.refused
     )]
     Stage(Box<StageSummary>),
     /// A stage that reads records was not given all of their copies.
@@ -297,6 +301,17 @@ mod tests {
     }
 
     #[test]
+    fn what_custom_windows_refuse_is_told_where_there_is_any() {
+        let mut outcome = outcome();
+        let account = &mut outcome.shards[1].accounts[0];
+        (account.on_time, account.refused) = (account.on_time - 3, 3);
+        let summary = Summary::of(&plan(), &outcome).unwrap();
+        let stage =
+            r#""hosts":{"on_time":10,"late":1,"expired":0,"closed":0,"refused":3,"no_window":0,"#;
+        assert!(summary.json().contains(stage), "{}", summary.json());
+    }
+
+    #[test]
     fn numbers_that_do_not_add_up_are_told_with_all_of_them() {
         type Change = fn(&mut Outcome);
         let cases: [(Change, &str); 4] = [
@@ -310,7 +325,7 @@ mod tests {
             ),
             (
                 |outcome| outcome.shards[0].accounts[0].expired = 1,
-                "stage `hosts` does not balance: assigned 14 is not on time 13 + late 1 + expired 1 + closed 0;",
+                "stage `hosts` does not balance: assigned 14 is not on time 13 + late 1 + expired 1 + closed 0 + refused 0;",
             ),
             (
                 |outcome| {

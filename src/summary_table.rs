@@ -5,6 +5,7 @@ use crate::summary::{StageSummary, Summary};
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use nilometer_actors::node::Outcome;
 use nilometer_connectors::account::Counts;
+use nilometer_model::account::StageAccount;
 use nilometer_model::time::Watermark;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -71,23 +72,29 @@ fn datagrams(summary: &Summary) -> String {
 }
 
 fn stages(summary: &Summary) -> String {
+    type Column = (&'static str, fn(&StageAccount) -> u64);
+    let mut columns: Vec<Column> = vec![
+        ("on time", |account| account.on_time),
+        ("late", |account| account.late),
+        ("expired", |account| account.expired),
+        ("closed", |account| account.closed),
+        ("refused", |account| account.refused),
+        ("no window", |account| account.no_window),
+        ("panes", |account| account.panes),
+        ("retracts", |account| account.retracts),
+    ];
+    let stages = &summary.stages.0;
+    // Only custom windows refuse anything.
+    if stages.iter().all(|stage| stage.account.refused == 0) {
+        columns.retain(|(name, _)| *name != "refused");
+    }
+    let header: Vec<_> =
+        std::iter::once("stage").chain(columns.iter().map(|(name, _)| *name)).collect();
     let row = |stage: &StageSummary| {
-        let account = &stage.account;
-        let numbers = vec![
-            account.on_time,
-            account.late,
-            account.expired,
-            account.closed,
-            account.no_window,
-            account.panes,
-            account.retracts,
-        ];
-        (stage.name.to_string(), numbers)
+        let numbers = columns.iter().map(|(_, number)| number(&stage.account));
+        (stage.name.to_string(), numbers.collect())
     };
-    table(
-        &["stage", "on time", "late", "expired", "closed", "no window", "panes", "retracts"],
-        summary.stages.0.iter().map(row),
-    )
+    table(&header, stages.iter().map(row))
 }
 
 fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String> {
@@ -153,6 +160,35 @@ pub(crate) fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::summary::{Records, Stages};
+    use nilometer_connectors::account::Datagrams;
+
+    #[test]
+    fn refused_copies_have_a_column_where_there_are_any() {
+        for (refused, header, row) in [
+            (
+                0,
+                "stage   on time   late   expired   closed   no window",
+                "sums          0      0         0        0           0",
+            ),
+            (
+                7,
+                "stage   on time   late   expired   closed   refused",
+                "sums          0      0         0        0         7",
+            ),
+        ] {
+            let account = StageAccount { refused, ..StageAccount::default() };
+            let stage = StageSummary { name: "sums".into(), account, copies: None };
+            let summary = Summary {
+                records: Records::default(),
+                datagrams: Datagrams::default(),
+                stages: Stages(vec![stage]),
+                marks: Counts::default(),
+            };
+            let text = stages(&summary);
+            assert!(text.contains(header) && text.contains(row), "{text}");
+        }
+    }
 
     #[test]
     fn digits_are_grouped_from_the_right() {

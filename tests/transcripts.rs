@@ -157,7 +157,10 @@ fn files_that_cannot_be_used_say_why_line_by_line() {
         ("  gone sums {\"k\":\"a\"} [0,10)\n", "t.txt:1: an expectation follows the input"),
         ("end\ngone sums {} [0,10)\n", "t.txt:2: an expectation is indented"),
         ("end\n  gone sums {} [10,10)\n", "t.txt:2: the window [10,10) holds no instant"),
-        ("end\n  dropped late sums {}\n", "expected a reason (expired, closed or no_window)"),
+        (
+            "end\n  dropped late sums {}\n",
+            "expected a reason (expired, closed, refused or no_window)",
+        ),
         ("end\n  pane sums {} [0,1) #0 soon {}\n", "expected a timing"),
         ("end\n  pane sums {} [0,1) 0 late {}\n", "t.txt:2: expected #, found `0 late {}`"),
         ("\n\nbatch {\nrecord @1 {}\n", "t.txt:3: the batch that starts here is not closed"),
