@@ -56,6 +56,11 @@ impl Curve {
         Self(pieces.iter().map(|piece| [0, 1, 2, 3].map(|index| point(&piece[index]))).collect())
     }
 
+    /// The pieces, in minutes.
+    pub(crate) fn pieces(&self) -> &[[(f64, f64); 4]] {
+        &self.0
+    }
+
     /// Straight lines from point to point.
     pub(crate) fn lines(points: &[(f64, f64)]) -> Self {
         let third = |(a, b): (f64, f64), part: f64| a + (b - a) * part;

@@ -8,6 +8,7 @@ mod conformance;
 mod custom;
 mod drawing;
 mod engines;
+mod figures;
 mod grammar;
 mod kit;
 mod merging;

@@ -6,23 +6,34 @@
 //! came then.
 
 use crate::drawing::{AXIS, Arrival, Curve, STEP, arrivals, millis, paper};
-use nilometer_model::pane::PaneKind;
+use nilometer_model::pane::{PaneKind, Timing};
 use nilometer_model::time::{EventTime, Window};
 use nilometer_model::transcript::{Expectation, ExpectedPane, Input, Scene, parse};
 use serde_json::Value;
 
 /// A transcript, instant by instant of the axis.
 #[derive(Debug, Default)]
-struct Told {
+pub(crate) struct Told {
     /// (instant, event time, value)
-    records: Vec<(i64, i64, i64)>,
+    pub(crate) records: Vec<(i64, i64, i64)>,
     /// (instant, watermark)
-    marks: Vec<(i64, i64)>,
-    /// (instant, value, negative if it is taken back, window)
-    panes: Vec<(i64, i64, Window)>,
+    pub(crate) marks: Vec<(i64, i64)>,
+    pub(crate) panes: Vec<ToldPane>,
 }
 
-fn read(name: &str) -> Told {
+/// A pane as a transcript expects it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ToldPane {
+    /// The instant.
+    pub(crate) at: i64,
+    /// The sum; negative if it is taken back.
+    pub(crate) value: i64,
+    pub(crate) window: Window,
+    pub(crate) timing: Timing,
+}
+
+/// Reads a transcript of the paper.
+pub(crate) fn read(name: &str) -> Told {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts/paper/");
     let text = std::fs::read_to_string(format!("{folder}{name}.txt")).unwrap();
     let steps = parse(&text).unwrap().steps;
@@ -57,10 +68,10 @@ fn tell(told: &mut Told, at: i64, scene: &Scene) {
     }
     for expected in &scene.expected {
         match &expected.what {
-            Expectation::Pane(ExpectedPane { kind, window, values, .. }) => {
-                let value = number(&values["sum"]);
+            Expectation::Pane(ExpectedPane { kind, window, timing, values, .. }) => {
                 let sign = if *kind == PaneKind::Retract { -1 } else { 1 };
-                told.panes.push((at, sign * value, *window));
+                let value = sign * number(&values["sum"]);
+                told.panes.push(ToldPane { at, value, window: *window, timing: *timing });
             }
             Expectation::Gone { .. } | Expectation::Dropped { .. } => {}
         }
@@ -137,9 +148,8 @@ fn the_transcripts_of_the_figures_are_the_figures() {
         on_curve(name, &told, &curve);
         let drawn = drawn(&paper, (figure, instants));
         assert_eq!(told.panes.len(), drawn.len(), "{name}");
-        for ((at, value, window), (strict, drawn_value, drawn_window)) in
-            told.panes.iter().zip(&drawn)
-        {
+        for (pane, (strict, drawn_value, drawn_window)) in told.panes.iter().zip(&drawn) {
+            let ToldPane { at, value, window, .. } = pane;
             assert_eq!((value, window), (drawn_value, drawn_window), "{name}, at {at}");
             // The file has a thousandth of a minute; one instant lies between two of them.
             let is_between = instants == Instants::Strict
