@@ -133,7 +133,8 @@ impl WindowFn {
     pub fn proto_session(self, time: EventTime, gap: Span) -> Window {
         let Self::Session { max_duration, .. } = self else { return self.assign(time, 0) };
         let gap = Span::from_millis(gap.as_millis().max(1));
-        let end = time.saturating_add(gap);
+        // Measured as a fixed window is: a record at the beginning of time has a gap, too.
+        let end = EventTime::from_millis(time.as_millis().saturating_add(gap.as_millis()));
         let block = max_duration.map(|longest| Window::fixed(time, longest, 0).end());
         Window::new(time, block.map_or(end, |block| end.min(block)))
     }

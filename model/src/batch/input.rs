@@ -52,19 +52,15 @@ impl Reader<'_> {
 
     /// What a copy covers; `None` where records are instants.
     fn interval(&self, record: &Record, copy: &Copy) -> Option<Interval> {
-        let spread = self.job.spread.as_ref()?;
-        let instant = |name: &str| match self.field(record, name) {
-            Value::Int(millis) => {
-                let millis = (*millis).clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-                i64::try_from(millis).ok().map(EventTime::from_millis)
-            }
-            Value::Null
-            | Value::Bool(_)
-            | Value::Float(_)
-            | Value::Text(_)
-            | Value::Object(_)
-            | Value::Ip(_) => None,
-        };
+        // Windows that follow from their records have no parts: a record counts where it ends.
+        let spread = match self.grouping.window {
+            WindowFn::Session { .. } | WindowFn::Custom(_) => None,
+            WindowFn::Global
+            | WindowFn::Fixed { .. }
+            | WindowFn::Sliding { .. }
+            | WindowFn::Calendar(_) => self.job.spread.as_ref(),
+        }?;
+        let instant = |name: &str| whole(self.field(record, name)).map(EventTime::from_millis);
         let last = instant(&spread.last).unwrap_or(record.time);
         let first = instant(&spread.first).unwrap_or(last).min(last);
         let kept = match spread.max_duration {
@@ -98,6 +94,20 @@ impl Reader<'_> {
     ) -> Vec<Window> {
         let (function, shift) = (self.grouping.window, self.shift(record, copy));
         let mut windows = Vec::new();
+        match function {
+            WindowFn::Session { gap, max_duration, .. } => {
+                return vec![self.session(record, gap, max_duration)];
+            }
+            WindowFn::Custom(custom) => {
+                let values = custom.0.fields().iter().map(|name| self.field(record, name).clone());
+                custom.0.assign(record.time, &values.collect::<Vec<_>>(), &mut windows);
+                return windows;
+            }
+            WindowFn::Global
+            | WindowFn::Fixed { .. }
+            | WindowFn::Sliding { .. }
+            | WindowFn::Calendar(_) => {}
+        }
         match interval {
             None => function.assign_all(record.time, shift, &mut windows),
             Some(Interval { kept, last, .. }) => {
@@ -110,6 +120,15 @@ impl Reader<'_> {
         }
         windows.reverse();
         windows
+    }
+
+    /// The session that a record makes by itself.
+    fn session(&self, record: &Record, gap: Span, max_duration: Option<Span>) -> Window {
+        let own = self.grouping.gap_field.as_ref().and_then(|name| whole(self.field(record, name)));
+        let gap = own.filter(|gap| *gap >= 1).unwrap_or(gap.as_millis().max(1));
+        let end = EventTime::from_millis(record.time.as_millis().saturating_add(gap));
+        let block = max_duration.map(|longest| Window::fixed(record.time, longest, 0));
+        Window::new(record.time, block.map_or(end, |block| end.min(block.end())))
     }
 
     /// By how much the windows of a key are shifted.
@@ -222,6 +241,22 @@ fn fraction(part: i128, total: i128, whole: i128) -> i128 {
         rest = rest.rem_euclid(whole);
     }
     quotient
+}
+
+/// A whole number, cut to the type; `None` for anything else.
+fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => {
+            let cut = (*number).clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+            i64::try_from(cut).ok()
+        }
+        Value::Null
+        | Value::Bool(_)
+        | Value::Float(_)
+        | Value::Text(_)
+        | Value::Object(_)
+        | Value::Ip(_) => None,
+    }
 }
 
 /// One form for values that are one key.

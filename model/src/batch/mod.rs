@@ -5,19 +5,21 @@
 //! packed words, no accumulators, no cascade, no state. It is slow and obvious on purpose; every
 //! property test compares the engine with it. What it shares with the engine is the definition of
 //! windows ([`crate::time`], [`crate::window`]), the order of values and the frozen hashes. Windows
-//! that merge (sessions) depend on each other; they are refused, not guessed at.
+//! that merge are found by `merging`. Triggers are not known here: what a trigger that has finished
+//! keeps out is told by whoever asks.
 
 mod input;
+mod merging;
 mod total;
 
 use crate::aggregate::Overflow;
-use crate::plan::{Job, Plan, StageInput};
+use crate::plan::{Grouping, Job, Plan, StageInput};
 use crate::time::{EventTime, Lateness, Watermark, Window, judge};
 use crate::value::Value;
-use crate::window::WindowFn;
 use input::{Copy, Interval, Reader};
+use merging::{Fate, Merged};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use total::Inputs;
 
 /// A record: its event time and the values of all fields of the job, in the job's order.
@@ -77,9 +79,15 @@ pub struct Evaluation {
     /// Results by place: one value per aggregate, in the grouping's order.
     pub totals: BTreeMap<Place, Vec<Value>>,
     /// Window copies dropped because their window had expired, by place in the grouping that reads
-    /// the records.
+    /// the records; of windows that merge, by the one that the record makes by itself.
     pub expired: BTreeMap<Place, u64>,
+    /// Window copies dropped because with them windows would have merged into one that has expired.
+    pub refused: BTreeMap<Place, u64>,
 }
+
+/// Window copies that a trigger keeps out since it has finished: the number of the record among
+/// those that arrive, from 0, and the place in the grouping that reads it.
+pub type Closed = BTreeSet<(usize, Place)>;
 
 /// For each grouping of the job, the index of the grouping through whose panes the plan reads the
 /// records: the one whose windows and lateness decide what is dropped.
@@ -90,7 +98,7 @@ pub fn readers(job: &Job, plan: &Plan) -> Vec<usize> {
             name == &*grouping.name || name.strip_suffix("/all") == Some(&*grouping.name)
         })
     };
-    let reader = |(index, grouping): (usize, &crate::plan::Grouping)| {
+    let reader = |(index, grouping): (usize, &Grouping)| {
         let mut stage = plan.stage(&grouping.name);
         while let Some(StageInput::Panes(panes)) = stage.map(|stage| &stage.input) {
             stage = plan.stages.get(panes.parent.index());
@@ -100,58 +108,151 @@ pub fn readers(job: &Job, plan: &Plan) -> Vec<usize> {
     job.groupings.iter().enumerate().map(reader).collect()
 }
 
-/// A job that cannot be evaluated.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BatchError {
-    /// A sum does not fit 128 bits.
-    #[error(transparent)]
-    Overflow(#[from] Overflow),
-    /// A grouping has windows that merge.
-    #[error("grouping `{grouping}` has session windows: the oracle does not merge windows")]
-    Merging {
-        /// The grouping.
-        grouping: Box<str>,
-    },
-}
-
 /// Evaluates `job` over what arrived, in order; `readers` as from [`readers()`]. Without a watermark
 /// among the arrivals nothing is late and nothing is dropped: the batch.
 ///
 /// # Errors
-/// A sum does not fit 128 bits, or windows merge.
+/// A sum does not fit 128 bits.
 pub fn evaluate(
     job: &Job,
     readers: &[usize],
     arrivals: &[Arrival],
-) -> Result<Evaluation, BatchError> {
-    for grouping in &job.groupings {
-        if let WindowFn::Session { .. } = grouping.window {
-            return Err(BatchError::Merging { grouping: grouping.name.clone() });
-        }
-    }
-    let mut watermark = Watermark::MIN;
-    let mut inputs: Vec<BTreeMap<(KeyValues, Window), Inputs>> =
-        vec![BTreeMap::new(); job.groupings.len()];
-    let mut evaluation = Evaluation::default();
+) -> Result<Evaluation, Overflow> {
+    evaluate_without(job, readers, arrivals, &Closed::new())
+}
+
+/// As [`evaluate`], of what is not `closed`.
+///
+/// # Errors
+/// A sum does not fit 128 bits.
+pub fn evaluate_without(
+    job: &Job,
+    readers: &[usize],
+    arrivals: &[Arrival],
+    closed: &Closed,
+) -> Result<Evaluation, Overflow> {
+    let mut oracle = Oracle::new(job, readers, closed);
     for arrival in arrivals {
         match arrival {
-            Arrival::Watermark(given) => watermark = watermark.max(*given),
-            Arrival::Record(record) => {
-                for (index, inputs) in inputs.iter_mut().enumerate() {
-                    let reader = readers.get(index).copied().unwrap_or(index);
-                    let judged = judge_copies(job, reader, record, watermark);
-                    if reader == index {
-                        count_expired(job, index, &judged, &mut evaluation);
-                    }
-                    take(job, index, record, &judged, inputs);
-                }
+            Arrival::Watermark(given) => oracle.watermark(*given),
+            Arrival::Record(record) => oracle.record(record),
+        }
+    }
+    oracle.finish()
+}
+
+/// What has come so far.
+struct Oracle<'a> {
+    job: &'a Job,
+    readers: &'a [usize],
+    closed: &'a Closed,
+    watermark: Watermark,
+    /// Records that have come.
+    records: usize,
+    /// By grouping: what counts.
+    inputs: Vec<BTreeMap<(KeyValues, Window), Inputs>>,
+    /// By grouping: what counts where windows merge.
+    merged: Vec<Option<Merged<'a>>>,
+    evaluation: Evaluation,
+}
+
+impl<'a> Oracle<'a> {
+    fn new(job: &'a Job, readers: &'a [usize], closed: &'a Closed) -> Self {
+        let merged =
+            |grouping: &'a Grouping| grouping.window.is_merging().then(|| Merged::new(grouping));
+        Self {
+            job,
+            readers,
+            closed,
+            watermark: Watermark::MIN,
+            records: 0,
+            inputs: vec![BTreeMap::new(); job.groupings.len()],
+            merged: job.groupings.iter().map(merged).collect(),
+            evaluation: Evaluation::default(),
+        }
+    }
+
+    fn watermark(&mut self, given: Watermark) {
+        self.watermark = given.max(self.watermark);
+        for merged in self.merged.iter_mut().flatten() {
+            merged.expire(self.watermark);
+        }
+    }
+
+    fn record(&mut self, record: &Record) {
+        let number = self.records;
+        self.records += 1;
+        for index in 0..self.inputs.len() {
+            if self.merged.get(index).is_some_and(Option::is_some) {
+                self.merge(index, (number, record));
+                continue;
+            }
+            let reader = self.readers.get(index).copied().unwrap_or(index);
+            let judged = self.judge(reader, (number, record));
+            if reader == index {
+                count_expired(self.job, index, &judged, &mut self.evaluation);
+            }
+            if let Some(inputs) = self.inputs.get_mut(index) {
+                take(self.job, index, record, &judged, inputs);
             }
         }
     }
-    for (grouping, inputs) in job.groupings.iter().zip(inputs) {
-        total::finish(job, grouping, inputs, &mut evaluation.totals)?;
+
+    /// The copies of a record in the grouping that reads records, and what becomes of each.
+    fn judge(&self, reader: usize, (number, record): (usize, &Record)) -> Vec<JudgedCopy> {
+        let Some(grouping) = self.job.groupings.get(reader) else { return Vec::new() };
+        let reader = Reader { job: self.job, grouping };
+        let judged = reader.copies(record).into_iter().map(|copy| {
+            let (windows, interval) = reader.read(record, &copy);
+            let windows = windows.into_iter().map(|window| {
+                let place = place(grouping, &copy, window);
+                let fate = match judge(window, self.watermark, grouping.allowed_lateness) {
+                    Lateness::Expired => Judged::Expired,
+                    _ if self.closed.contains(&(number, place)) => Judged::Closed,
+                    Lateness::OnTime | Lateness::Late => Judged::Taken,
+                };
+                (window, fate)
+            });
+            JudgedCopy { windows: windows.collect(), interval, copy }
+        });
+        judged.collect()
     }
-    Ok(evaluation)
+
+    /// A record comes to grouping `index`, whose windows merge.
+    fn merge(&mut self, index: usize, (number, record): (usize, &Record)) {
+        let (Some(grouping), Some(Some(merged))) =
+            (self.job.groupings.get(index), self.merged.get_mut(index))
+        else {
+            return;
+        };
+        let reader = Reader { job: self.job, grouping };
+        for copy in reader.copies(record) {
+            for window in reader.windows(record, &copy, None) {
+                let place = place(grouping, &copy, window);
+                if self.closed.contains(&(number, place.clone())) {
+                    continue;
+                }
+                let values = reader.values((record, &copy), None, window, &[]);
+                let own = (window, record.time);
+                let dropped = match merged.take(&copy.key, own, values, self.watermark) {
+                    Fate::Taken => continue,
+                    Fate::Expired => &mut self.evaluation.expired,
+                    Fate::Refused => &mut self.evaluation.refused,
+                };
+                *dropped.entry(place).or_default() += 1;
+            }
+        }
+    }
+
+    fn finish(self) -> Result<Evaluation, Overflow> {
+        let mut evaluation = self.evaluation;
+        let all = self.job.groupings.iter().zip(self.inputs).zip(self.merged);
+        for ((grouping, inputs), merged) in all {
+            let inputs = merged.map_or(inputs, Merged::finish);
+            total::finish(self.job, grouping, inputs, &mut evaluation.totals)?;
+        }
+        Ok(evaluation)
+    }
 }
 
 /// A copy of a record in the grouping that reads records, and what became of its window copies.
@@ -159,39 +260,28 @@ struct JudgedCopy {
     copy: Copy,
     /// What of it counts, where records cover intervals.
     interval: Option<Interval>,
-    /// The windows that it touches, in order, and whether each was dropped.
-    windows: Vec<(Window, bool)>,
+    /// The windows that it touches, in order, and what became of each.
+    windows: Vec<(Window, Judged)>,
 }
 
-fn judge_copies(
-    job: &Job,
-    reader: usize,
-    record: &Record,
-    watermark: Watermark,
-) -> Vec<JudgedCopy> {
-    let Some(grouping) = job.groupings.get(reader) else { return Vec::new() };
-    let reader = Reader { job, grouping };
-    let judged = reader.copies(record).into_iter().map(|copy| {
-        let (windows, interval) = reader.read(record, &copy);
-        let windows = windows.into_iter().map(|window| {
-            let verdict = judge(window, watermark, grouping.allowed_lateness);
-            (window, verdict == Lateness::Expired)
-        });
-        JudgedCopy { windows: windows.collect(), interval, copy }
-    });
-    judged.collect()
+/// What became of a window copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    Taken,
+    Expired,
+    Closed,
+}
+
+fn place(grouping: &Grouping, copy: &Copy, window: Window) -> Place {
+    let (grouping, key) = (grouping.name.clone(), copy.key.clone());
+    Place { grouping, key, window, is_other: false }
 }
 
 fn count_expired(job: &Job, index: usize, judged: &[JudgedCopy], evaluation: &mut Evaluation) {
     let Some(grouping) = job.groupings.get(index) else { return };
     for copy in judged {
-        for (window, _) in copy.windows.iter().filter(|(_, is_dropped)| *is_dropped) {
-            let place = Place {
-                grouping: grouping.name.clone(),
-                key: copy.copy.key.clone(),
-                window: *window,
-                is_other: false,
-            };
+        for (window, _) in copy.windows.iter().filter(|(_, fate)| *fate == Judged::Expired) {
+            let place = place(grouping, &copy.copy, *window);
             *evaluation.expired.entry(place).or_default() += 1;
         }
     }
@@ -212,11 +302,11 @@ fn take(
         let Some(read) = judged.get(number).or_else(|| judged.first()) else { continue };
         for window in reader.windows(record, &copy, read.interval) {
             let inside = || read.windows.iter().filter(|(inner, _)| window.covers(*inner));
-            if inside().all(|(_, is_dropped)| *is_dropped) {
+            if inside().all(|(_, fate)| *fate != Judged::Taken) {
                 continue;
             }
-            let dropped: Vec<_> =
-                inside().filter(|(_, is_dropped)| *is_dropped).map(|(inner, _)| *inner).collect();
+            let dropped = inside().filter(|(_, fate)| *fate != Judged::Taken);
+            let dropped: Vec<_> = dropped.map(|(inner, _)| *inner).collect();
             let values = reader.values((record, &copy), read.interval, window, &dropped);
             inputs.entry((copy.key.clone(), window)).or_default().add(record.time, values);
         }

@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::aggregate::Function;
+use crate::custom::{Custom, CustomWindow};
 use crate::pane::AccumulationMode;
 use crate::plan::{AggregateSpec, Grouping, KeyColumn, Spread, Ties, TopKSpec};
 use crate::row::Field;
 use crate::time::Span;
 use crate::trigger::Trigger;
 use crate::value::Type;
-use crate::window::{Phase, WindowFn};
+use crate::window::{Phase, Touching, WindowFn};
 
 fn spec(name: &str, function: Function, field: &str, spread: bool) -> AggregateSpec {
     let fields = if field.is_empty() { Vec::new() } else { vec![field.into()] };
@@ -252,13 +253,196 @@ fn what_cannot_be_evaluated_is_said() {
     job.fields[2] = Field::new("n", Type::Big);
     let arrivals = [record(0, "", "", i128::MAX), record(0, "", "", 1)];
     let error = evaluate(&job, &[0], &arrivals).unwrap_err();
-    assert_eq!(error, BatchError::Overflow(Overflow { aggregate: "n".into() }));
-    let window = WindowFn::Session {
-        gap: Span::from_millis(5),
-        max_duration: None,
-        touching: crate::window::Touching::Merge,
-    };
-    job.groupings[0].window = window;
-    let error = evaluate(&job, &[0], &[]).unwrap_err();
-    assert_eq!(error, BatchError::Merging { grouping: "g".into() });
+    assert_eq!(error, Overflow { aggregate: "n".into() });
+}
+
+fn sessions(max_duration: Option<i64>, touching: Touching) -> WindowFn {
+    let millis = Span::from_millis;
+    WindowFn::Session { gap: millis(10), max_duration: max_duration.map(millis), touching }
+}
+
+/// One grouping by `k` with the sum of `n` in these windows, kept for 5 ms.
+fn sums(window: WindowFn) -> Job {
+    let sum = vec![spec("n", Function::Sum, "n", false)];
+    job(vec![Grouping { window, ..grouping("g", &["k"], sum) }])
+}
+
+#[test]
+fn sessions_are_what_a_sweep_over_their_records_finds() {
+    use Touching::{Merge, Separate};
+    let arrivals = [
+        record(30, "", "a", 1),
+        record(0, "", "a", 2),
+        record(10, "", "a", 4),
+        record(12, "", "b", 8),
+        record(17, "", "a", 16),
+        record(i64::MIN, "", "a", 32),
+        record(i64::MAX, "", "a", 64),
+    ];
+    let last = "g a [+inf,+inf): 64";
+    for (longest, touching, middle) in [
+        (None, Merge, &["g a [0,27): 22", "g a [30,40): 1"][..]),
+        (None, Separate, &["g a [0,10): 2", "g a [10,27): 20", "g a [30,40): 1"]),
+        // Blocks of 15: [0,15), [15,30), [30,45).
+        (Some(15), Merge, &["g a [0,15): 6", "g a [17,27): 16", "g a [30,40): 1"]),
+    ] {
+        let b = if longest.is_some() { "g b [12,15): 8" } else { "g b [12,22): 8" };
+        // The block of 15 that begins before the beginning of time has 8 ms left in it.
+        let first = i64::MIN + if longest.is_some() { 8 } else { 10 };
+        let first = format!("g a [-inf,{first}): 32");
+        let expected = [&[first.as_str()], middle, &[last, b]].concat();
+        let job = sums(sessions(longest, touching));
+        assert_eq!(lines(&run(&job, &arrivals).totals), expected);
+    }
+}
+
+#[test]
+fn a_record_has_a_gap_of_its_own() {
+    let mut job = sums(sessions(None, Touching::Separate));
+    job.groupings[0].gap_field = Some("first".into());
+    // The fields are its first and last instant: the gap is the first of two.
+    let gap = |gap: i64, time, n| covering((gap, time), "", "a", n);
+    let arrivals = [gap(3, 0, 1), gap(0, 20, 2), gap(-9, 27, 4), gap(25, 5, 8), gap(1, 40, 16)];
+    assert_eq!(
+        lines(&run(&job, &arrivals).totals),
+        ["g a [0,3): 1", "g a [5,37): 14", "g a [40,41): 16"]
+    );
+}
+
+#[test]
+fn a_record_joins_what_is_kept_and_nothing_else() {
+    use Touching::{Merge, Separate};
+    let (a, b, c) = (record(0, "", "a", 1), record(8, "", "a", 2), record(4, "", "a", 4));
+    for (touching, at, totals, expired) in [
+        // [0,18) is kept until 18 + 5, and one more where a record at 18 would join.
+        (Separate, 22, &["g a [0,18): 7"][..], 0),
+        (Separate, 23, &["g a [0,18): 3"], 1),
+        (Merge, 23, &["g a [0,18): 7"], 0),
+        (Merge, 24, &["g a [0,18): 3"], 1),
+    ] {
+        let job = sums(sessions(None, touching));
+        let arrivals = [a.clone(), b.clone(), mark(at), mark(3), c.clone()];
+        let evaluation = run(&job, &arrivals);
+        assert_eq!(lines(&evaluation.totals), totals, "{touching:?} {at}");
+        assert_eq!(evaluation.expired.values().sum::<u64>(), expired, "{touching:?} {at}");
+    }
+    // By itself it has expired: it is kept only by what it joins, and it may not join what is gone.
+    let job = sums(sessions(None, Touching::Separate));
+    let evaluation = run(&job, &[a, mark(20), b, c]);
+    assert_eq!(lines(&evaluation.totals), ["g a [0,10): 1", "g a [4,18): 6"]);
+}
+
+/// Blocks of ten; those that touch are one window.
+#[derive(Debug)]
+struct Blocks;
+
+impl CustomWindow for Blocks {
+    fn name(&self) -> &str {
+        "blocks"
+    }
+
+    fn assign(&self, time: EventTime, _: &[Value], windows: &mut Vec<Window>) {
+        windows.push(Window::fixed(time, Span::from_millis(10), 0));
+    }
+
+    fn is_merging(&self) -> bool {
+        true
+    }
+
+    fn merge(&self, windows: &mut [Window]) {
+        for number in 1..windows.len() {
+            let (before, next) = (windows[number - 1], windows[number]);
+            if before.end() >= next.start() {
+                let both = Window::new(before.start(), next.end().max(before.end()));
+                windows.iter_mut().filter(|w| **w == before || **w == next).for_each(|w| *w = both);
+            }
+        }
+    }
+}
+
+/// As long as the record's first instant says; of zero, in the past, where they merge with others.
+#[derive(Debug)]
+struct Collapsing;
+
+impl CustomWindow for Collapsing {
+    fn name(&self) -> &str {
+        "collapsing"
+    }
+
+    fn fields(&self) -> &[&str] {
+        &["first"]
+    }
+
+    fn assign(&self, time: EventTime, values: &[Value], windows: &mut Vec<Window>) {
+        if let [Value::Int(length)] = values {
+            let length = Span::from_millis(i64::try_from(*length).unwrap());
+            windows.push(Window::new(time, time.saturating_add(length)));
+        }
+    }
+
+    fn is_merging(&self) -> bool {
+        true
+    }
+
+    fn merge(&self, windows: &mut [Window]) {
+        if windows.iter().any(|window| window.start() == window.end()) {
+            windows.fill(Window::new(EventTime::from_millis(0), EventTime::from_millis(1)));
+        }
+    }
+}
+
+#[test]
+fn custom_windows_are_what_their_function_says() {
+    let arrivals = [
+        record(5, "", "a", 1),
+        record(25, "", "a", 2),
+        record(7, "", "a", 4),
+        record(14, "", "a", 8),
+        record(41, "", "a", 16),
+    ];
+    let job = sums(WindowFn::Custom(Custom(&Blocks)));
+    assert_eq!(lines(&run(&job, &arrivals).totals), ["g a [0,30): 15", "g a [40,50): 16"]);
+
+    let job = sums(WindowFn::Custom(Custom(&Collapsing)));
+    let of = |length: i64, time, n| covering((length, time), "", "a", n);
+    let whole = [of(10, 20, 1), of(30, 50, 2), of(0, 60, 4)];
+    assert_eq!(lines(&run(&job, &whole).totals), ["g a [0,1): 7"]);
+    // At 6 nothing is kept of [0,1).
+    let [one, two, three] = whole;
+    let evaluation = run(&job, &[one, two, mark(6), three]);
+    assert_eq!(lines(&evaluation.totals), ["g a [20,30): 1", "g a [50,80): 2"]);
+    assert_eq!(evaluation.refused.values().sum::<u64>(), 1);
+    assert!(evaluation.expired.is_empty());
+}
+
+#[test]
+fn where_windows_follow_from_records_an_interval_counts_where_it_ends() {
+    let mut job = sums(sessions(None, Touching::Separate));
+    job.groupings[0].aggregates[0].spread = true;
+    job.spread = Some(Spread { first: "first".into(), last: "last".into(), max_duration: None });
+    let arrivals = [covering((0, 29), "", "a", 100), covering((20, 33), "", "a", 7)];
+    assert_eq!(lines(&run(&job, &arrivals).totals), ["g a [29,43): 107"]);
+}
+
+#[test]
+fn what_a_trigger_keeps_out_is_not_there() {
+    let arrivals = [record(1, "", "a", 1), record(2, "", "a", 2), record(30, "", "a", 4)];
+    let fixed = WindowFn::Fixed { size: Span::from_millis(10), offset: 0, phase: Phase::Aligned };
+    for (window, kept, closed) in [
+        (fixed, &["g a [0,10): 1", "g a [30,40): 4"][..], (0, 10)),
+        (sessions(None, Touching::Merge), &["g a [1,11): 1", "g a [30,40): 4"], (2, 12)),
+    ] {
+        let window_of =
+            |(start, end)| Window::new(EventTime::from_millis(start), EventTime::from_millis(end));
+        let place = Place {
+            grouping: "g".into(),
+            key: KeyValues(vec![Value::Text("a".into())]),
+            window: window_of(closed),
+            is_other: false,
+        };
+        let closed = Closed::from([(1, place)]);
+        let evaluation = evaluate_without(&sums(window), &[0], &arrivals, &closed).unwrap();
+        assert_eq!(lines(&evaluation.totals), kept);
+        assert!(evaluation.expired.is_empty());
+    }
 }

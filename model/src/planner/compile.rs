@@ -14,6 +14,7 @@ use crate::plan::{
 use crate::row::{Field, RowLayout, Slot};
 use crate::trigger::Trigger;
 use crate::value::Type;
+use crate::window::WindowFn;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -323,7 +324,15 @@ impl Compiler<'_> {
                     .collect(),
             }
         });
-        let spread = self.job.spread.as_ref().and_then(|spread| {
+        // Windows that follow from their records have no parts: a record counts where it ends.
+        let has_parts = match grouping.window {
+            WindowFn::Session { .. } | WindowFn::Custom(_) => false,
+            WindowFn::Global
+            | WindowFn::Fixed { .. }
+            | WindowFn::Sliding { .. }
+            | WindowFn::Calendar(_) => true,
+        };
+        let spread = self.job.spread.as_ref().filter(|_| has_parts).and_then(|spread| {
             Some(SpreadSlots {
                 first: self.slot(&spread.first)?,
                 last: self.slot(&spread.last)?,
