@@ -91,11 +91,7 @@ impl MachineRules {
     /// When a window is complete: at its end; one instant later where a record at its end would
     /// still join it.
     pub(crate) fn complete_at(&self, window: Window) -> EventTime {
-        if self.window.joins_at_end() {
-            window.end().saturating_add(Span::from_millis(1))
-        } else {
-            window.end()
-        }
+        self.window.complete_at(window)
     }
 
     /// When a window expires: nothing of it is then left.
@@ -103,7 +99,8 @@ impl MachineRules {
         self.complete_at(window).saturating_add(self.allowed_lateness)
     }
 
-    /// The event time that a record at `time` gives to a pane of `window`.
+    /// The event time that a record at `time` gives to a pane of `window`: of a record that covers
+    /// several windows, no later than the window's last instant.
     pub(crate) fn pane_time(&self, window: Window, time: EventTime) -> EventTime {
         match (self.emission.timestamp, self.window) {
             (TimestampCombiner::EndOfWindow, _) => window.last_instant(),
@@ -115,7 +112,7 @@ impl MachineRules {
                 | TimestampCombiner::Latest
                 | TimestampCombiner::EarliestTransformed,
                 _,
-            ) => time,
+            ) => time.min(window.last_instant()),
         }
     }
 

@@ -152,7 +152,9 @@ impl OpenWindow {
         at: Instants,
         outlet: &mut Outlet<'_>,
     ) -> Result<(), Overflow> {
-        if self.trigger.is_finished() {
+        // A window that is closed has news only where its bounds have changed: of these nobody knows.
+        let is_moved = self.trigger.is_finished() && self.has_news;
+        if self.trigger.is_finished() && !is_moved {
             return Ok(());
         }
         // Asked often, fired seldom: values are made when somebody looks at them.
@@ -168,10 +170,10 @@ impl OpenWindow {
         };
         let is_ready = self.trigger.is_ready(&rules.trigger, &facts);
         let is_expired = at.watermark.0 >= rules.expires_at(self.window);
-        if !is_ready && !is_expired {
+        if !is_ready && !is_expired && !is_moved {
             return Ok(());
         }
-        let timing = self.timing(rules, at, is_ready);
+        let timing = self.timing(rules, at, is_ready || is_moved);
         if is_ready {
             self.trigger.fire(&rules.trigger, &facts);
         }

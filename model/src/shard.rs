@@ -318,8 +318,12 @@ impl Shard {
                 table.fire(firing, passing.watermark, own, symbols)?;
                 match start {
                     Start::Tick(now) => table.tick(*now, own, symbols)?,
-                    Start::Signal(name) => table.signal(name, own, symbols)?,
-                    Start::Records(_)
+                    // Under micro-batches nothing fires before its cycle ends.
+                    Start::Signal(name) if firing == Firing::AtOnce => {
+                        table.signal(name, own, symbols)?;
+                    }
+                    Start::Signal(_)
+                    | Start::Records(_)
                     | Start::Watermark(_)
                     | Start::Cycle(_)
                     | Start::Exchange(_)

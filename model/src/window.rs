@@ -160,13 +160,25 @@ impl WindowFn {
         }
     }
 
+    /// When a window is complete: at its end, or one instant later where a record at its end would
+    /// still join it.
+    pub const fn complete_at(self, window: Window) -> EventTime {
+        if self.joins_at_end() {
+            window.end().saturating_add(Span::from_millis(1))
+        } else {
+            window.end()
+        }
+    }
+
     /// Whether two windows of a merging function are one.
     pub fn merges(self, a: Window, b: Window) -> bool {
         let Self::Session { max_duration, touching, .. } = self else { return a == b };
-        let meets = match touching {
-            Touching::Merge => a.start() <= b.end() && b.start() <= a.end(),
-            Touching::Separate => a.start() < b.end() && b.start() < a.end(),
-        };
+        // Two records at the end of time make two windows without an inside: one and the same.
+        let meets = a == b
+            || match touching {
+                Touching::Merge => a.start() <= b.end() && b.start() <= a.end(),
+                Touching::Separate => a.start() < b.end() && b.start() < a.end(),
+            };
         let block =
             |window: Window| max_duration.map(|longest| Window::fixed(window.start(), longest, 0));
         meets && block(a) == block(b)

@@ -37,7 +37,8 @@ pub(crate) const FIELDS: [(&str, Type); 10] = [
     ("last", Type::I64),
 ];
 
-fn column(number: usize) -> KeyColumn {
+/// Key columns by number.
+pub(crate) fn column(number: usize) -> KeyColumn {
     match number {
         0 => KeyColumn::plain("a"),
         1 => KeyColumn::plain("b"),
@@ -48,7 +49,7 @@ fn column(number: usize) -> KeyColumn {
 }
 
 /// Every aggregate that a grouping may have: name, function, fields, whether it may be split.
-const AGGREGATES: [(&str, Function, &[&str], bool); 15] = [
+pub(crate) const AGGREGATES: [(&str, Function, &[&str], bool); 15] = [
     ("n", Function::Count, &[], false),
     ("sum", Function::Sum, &["v"], false),
     ("big", Function::Sum, &["big"], true),
@@ -67,9 +68,9 @@ const AGGREGATES: [(&str, Function, &[&str], bool); 15] = [
 ];
 
 /// The aggregate of a column that takes each of two fields.
-const NEAR: usize = 11;
+pub(crate) const NEAR: usize = 11;
 
-fn aggregate(number: usize, is_split: bool) -> AggregateSpec {
+pub(crate) fn aggregate(number: usize, is_split: bool) -> AggregateSpec {
     let (name, function, fields, may_be_split) = AGGREGATES[number];
     AggregateSpec {
         name: ["x_", name].concat().into(),
@@ -99,7 +100,7 @@ fn windows() -> impl Strategy<Value = WindowFn> {
     ]
 }
 
-fn modes() -> impl Strategy<Value = AccumulationMode> {
+pub(crate) fn modes() -> impl Strategy<Value = AccumulationMode> {
     use AccumulationMode::{Accumulating, Discarding, Retracting};
     prop_oneof![Just(Discarding), Just(Accumulating), Just(Retracting)]
 }
@@ -108,7 +109,7 @@ fn ties() -> impl Strategy<Value = Ties> {
     prop_oneof![Just(Ties::Ascending), Just(Ties::Descending)]
 }
 
-fn lateness(style: Style) -> BoxedStrategy<Span> {
+pub(crate) fn lateness(style: Style) -> BoxedStrategy<Span> {
     let millis = match style {
         Style::Patient => Just(1 << 40).boxed(),
         Style::Any | Style::SharedColumn => {

@@ -2,8 +2,10 @@
 //!
 //! P1: what sinks hold at the end is the batch over what was not dropped, and what was dropped is
 //! what the rules say. The others locate a failure of it: P2 restart, P3 batch cuts, P4 other keys,
-//! P5 shards, P6 watermarks, P7 panes, P8 rollups, P9 nothing left. Every test prints its seed:
-//! `PROPTEST_RNG_SEED=n PROPTEST_CASES=m cargo test --test property` runs it again.
+//! P5 shards, P6 watermarks, P7 panes, P8 rollups, P9 nothing left, P10 replay. Every test prints
+//! its seed: `PROPTEST_RNG_SEED=n PROPTEST_CASES=m cargo test --test property` runs it again.
+//! `laws` goes deep (lists, splits, cascades; the default trigger), `wide_laws` wide (any window,
+//! any trigger); `negative` shows that the checks can fail.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -16,19 +18,26 @@ mod engines;
 mod job;
 mod laws;
 mod marks;
+mod negative;
 mod records;
 mod sinks;
+mod triggers;
+mod wide;
+mod wide_laws;
+mod windows;
 mod world;
 
 use job::{Style, jobs};
-use nilometer_model::batch::{Arrival, Evaluation, evaluate, readers};
+use nilometer_model::account::StageAccount;
+use nilometer_model::batch::{Arrival, Evaluation, evaluate_without, readers};
 use nilometer_model::engine::Engine;
-use nilometer_model::invariant::{LATE_1, ROLL_1};
+use nilometer_model::invariant::{GC_1, LATE_1, ROLL_1};
+use nilometer_model::late::LateReason;
 use nilometer_model::plan::{Job, Plan};
-use nilometer_model::planner::{plan, plan_for};
+use nilometer_model::planner::plan_for;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
-use records::{Event, scripts};
+use proptest::test_runner::{FileFailurePersistence, RngSeed};
+use records::{Event, arrivals, scripts};
 use sinks::{Place, Sinks};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +46,7 @@ use std::sync::Arc;
 use world::World;
 
 /// The configuration of a property: as the environment says, the seed always fixed and printed.
+/// What has failed once is kept in a file, and runs first ever after.
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     let seed = match config.rng_seed {
@@ -44,9 +54,10 @@ fn config() -> ProptestConfig {
         RngSeed::Random => RandomState::new().hash_one(0),
     };
     println!("PROPTEST_RNG_SEED={seed} PROPTEST_CASES={}", config.cases);
+    let regressions = FileFailurePersistence::Direct("tests/property/regressions.txt");
     ProptestConfig {
         rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
+        failure_persistence: Some(Box::new(regressions)),
         max_shrink_iters: 2_000,
         ..config
     }
@@ -81,6 +92,8 @@ impl fmt::Debug for Case {
                     }
                 }
                 Event::Watermark(watermark) => writeln!(f, "watermark {watermark}")?,
+                Event::Tick(now) => writeln!(f, "tick {}", now.as_millis())?,
+                Event::Signal => writeln!(f, "signal")?,
                 Event::Restart => writeln!(f, "restart")?,
             }
         }
@@ -99,15 +112,22 @@ fn cases(style: Style) -> impl Strategy<Value = Case> {
     })
 }
 
-fn planned(job: &Job) -> Arc<Plan> {
-    Arc::new(plan(job).unwrap_or_else(|errors| panic!("{errors:?}")))
+fn planned(case: &Case) -> Arc<Plan> {
+    let plan = plan_for(&case.job, case.engine).unwrap_or_else(|errors| panic!("{errors:?}"));
+    Arc::new(plan)
 }
 
 /// Runs the engine: everything in the script, then the end.
 fn run(case: &Case, restarts: bool) -> World {
-    let plan = plan_for(&case.job, case.engine).unwrap_or_else(|errors| panic!("{errors:?}"));
-    let mut world = World::new(Arc::new(plan), case.shards, case.seed);
-    for event in &case.script {
+    let mut world = World::new(planned(case), case.shards, case.seed);
+    play(&mut world, case, &case.script, restarts);
+    world.end();
+    world
+}
+
+/// Plays some of a script.
+fn play(world: &mut World, case: &Case, events: &[Event], restarts: bool) {
+    for event in events {
         match event {
             Event::Batch(records) => world.records(&case.job, records),
             Event::Watermark(watermark) => match case.engine {
@@ -116,20 +136,33 @@ fn run(case: &Case, restarts: bool) -> World {
                 // It stays at the beginning.
                 Engine::Batch => {}
             },
+            Event::Tick(now) => world.tick(*now),
+            Event::Signal => world.signal(triggers::SIGNAL),
             Event::Restart if restarts => world.restart(),
             Event::Restart => {}
         }
     }
-    world.end();
-    world
 }
 
-fn oracle(job: &Job, arrivals: &[Arrival]) -> Evaluation {
-    let plan = planned(job);
-    evaluate(job, &readers(job, &plan), arrivals).unwrap()
+/// What a run must give, where `closed` was kept out by triggers.
+fn oracle(case: &Case, arrivals: &[Arrival], world: &World) -> Evaluation {
+    let readers = readers(&case.job, &world.plan);
+    evaluate_without(&case.job, &readers, arrivals, &world.closed()).unwrap()
 }
 
-/// P1 for one run: totals and the exact set of what was dropped.
+/// P1 and P7 for one run, and P9 behind it: totals, the exact set of what was dropped, and nothing
+/// left.
+fn check_run(case: &Case, world: &World) -> Result<(), TestCaseError> {
+    let arrivals = match case.engine {
+        Engine::Streaming | Engine::MicroBatch(_) => arrivals(&case.script),
+        Engine::Batch => engines::all(case),
+    };
+    check_totals(case, world, &oracle(case, &arrivals, world))?;
+    prop_assert!(world.is_empty(), "{GC_1}: {:?} leaves state after the end", case.engine);
+    Ok(())
+}
+
+/// P1 for one run.
 fn check_totals(case: &Case, world: &World, expected: &Evaluation) -> Result<(), TestCaseError> {
     let sinks = Sinks::of(&world.plan, &world.panes).map_err(TestCaseError::fail)?;
     let observed = |place: &Place| {
@@ -137,10 +170,10 @@ fn check_totals(case: &Case, world: &World, expected: &Evaluation) -> Result<(),
     };
     let wanted: BTreeMap<_, _> =
         expected.totals.iter().filter(|(place, _)| observed(place)).collect();
-    let got: Vec<_> = sinks.places().collect();
-    let missing: Vec<_> = wanted.keys().filter(|place| !got.contains(*place)).collect();
+    let sinks = sinks.settle(&world.plan, &wanted).map_err(TestCaseError::fail)?;
+    let missing: Vec<_> = wanted.keys().filter(|place| !sinks.has(place)).collect();
     prop_assert!(missing.is_empty(), "no sink has {missing:#?}");
-    for place in got {
+    for place in sinks.places() {
         let Some(values) = wanted.get(place) else {
             return Err(TestCaseError::fail(format!("the batch has no {place:?}")));
         };
@@ -148,12 +181,34 @@ fn check_totals(case: &Case, world: &World, expected: &Evaluation) -> Result<(),
         let difference = stage.and_then(|stage| sinks.differs(stage, place, values));
         prop_assert!(difference.is_none(), "{ROLL_1}: {place:?}: {difference:?}");
     }
+    check_dropped(case, world, expected)
+}
+
+/// The set of what was dropped, and that all of it was counted.
+fn check_dropped(case: &Case, world: &World, expected: &Evaluation) -> Result<(), TestCaseError> {
     let mut dropped: BTreeMap<(Box<str>, _), u64> = BTreeMap::new();
     for (place, copies) in &expected.expired {
         *dropped.entry((place.grouping.clone(), place.key.clone())).or_default() += copies;
     }
     prop_assert_eq!(&world.dropped, &dropped, "{} dropped", LATE_1);
-    let counted: u64 = world.accounts().iter().map(|account| account.expired).sum();
-    prop_assert_eq!(counted, dropped.values().sum::<u64>(), "drops counted, {:?}", case.shards);
+    let is_listed = |place: &Place| {
+        let mut groupings = case.job.groupings.iter();
+        groupings.any(|grouping| grouping.name == place.grouping && grouping.late.is_some())
+    };
+    for (reason, wanted) in
+        [(LateReason::Expired, &expected.expired), (LateReason::Refused, &expected.refused)]
+    {
+        let wanted = wanted.iter().filter(|(place, _)| is_listed(place));
+        let wanted: BTreeMap<_, _> =
+            wanted.map(|(place, copies)| (place.clone(), *copies)).collect();
+        prop_assert_eq!(world.listed(reason), wanted, "{} {:?}", LATE_1, reason);
+    }
+    let accounts = world.accounts();
+    prop_assert!(accounts.iter().all(StageAccount::is_balanced), "{accounts:?}");
+    let sum = |of: fn(&StageAccount) -> u64| accounts.iter().map(of).sum::<u64>();
+    prop_assert_eq!(sum(|account| account.expired), dropped.values().sum::<u64>(), "expired");
+    prop_assert_eq!(sum(|account| account.refused), expected.refused.values().sum::<u64>());
+    let closed: u64 = world.listed(LateReason::Closed).values().sum();
+    prop_assert_eq!(sum(|account| account.closed), closed, "closed");
     Ok(())
 }

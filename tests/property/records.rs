@@ -1,10 +1,10 @@
 //! Random records in random order, cut into batches, with watermarks and restarts between.
 //!
 //! Skewed on purpose: few keys, few distinct times around window edges, bursts at one time, times
-//! before 1970 and at both ends of the type.
+//! before 1970 and at both ends of the type, days that the clocks are changed on.
 
 use nilometer_model::batch::{Arrival, Record};
-use nilometer_model::time::{EventTime, Span, Watermark};
+use nilometer_model::time::{EventTime, ProcessingTime, Span, Watermark};
 use nilometer_model::value::Value;
 use proptest::prelude::*;
 
@@ -15,6 +15,10 @@ pub(crate) enum Event {
     Batch(Vec<Record>),
     /// The pipeline's watermark rises, or tries to.
     Watermark(Watermark),
+    /// The clock ticks.
+    Tick(ProcessingTime),
+    /// The signal is given that triggers wait for.
+    Signal,
     /// Everything is encoded to bytes and decoded.
     Restart,
 }
@@ -24,12 +28,13 @@ pub(crate) fn arrivals(script: &[Event]) -> Vec<Arrival> {
     let arrival = |event: &Event| match event {
         Event::Batch(records) => records.iter().cloned().map(Arrival::Record).collect(),
         Event::Watermark(watermark) => vec![Arrival::Watermark(*watermark)],
-        Event::Restart => Vec::new(),
+        Event::Tick(_) | Event::Signal | Event::Restart => Vec::new(),
     };
     script.iter().flat_map(arrival).collect()
 }
 
-/// The same script with every batch cut anew: `size` records each at most, not across a watermark.
+/// The same script with every batch cut anew: `size` records each at most, not across a
+/// watermark, a tick or a signal.
 pub(crate) fn recut(script: &[Event], size: usize) -> Vec<Event> {
     let mut cut = Vec::new();
     let mut open: Vec<Record> = Vec::new();
@@ -40,9 +45,9 @@ pub(crate) fn recut(script: &[Event], size: usize) -> Vec<Event> {
     for event in script {
         match event {
             Event::Batch(records) => open.extend(records.iter().cloned()),
-            Event::Watermark(watermark) => {
+            Event::Watermark(_) | Event::Tick(_) | Event::Signal => {
                 close(&mut open, &mut cut);
-                cut.push(Event::Watermark(*watermark));
+                cut.push(event.clone());
             }
             Event::Restart => {}
         }
@@ -98,13 +103,37 @@ fn record(time: i64, length: i64, mut values: Vec<Value>) -> Record {
     Record { time: EventTime::from_millis(time), values }
 }
 
-fn bases() -> impl Strategy<Value = i64> {
+/// What a script is made of: an instant, and how long a step is.
+type Scale = (i64, i64);
+
+fn bases() -> BoxedStrategy<Scale> {
     prop_oneof![
-        6 => Just(0),
-        1 => Just(1_700_000_000_000),
-        1 => Just(i64::MIN),
-        1 => Just(i64::MAX),
+        6 => Just((0, 1)),
+        1 => Just((1_700_000_000_000, 1)),
+        1 => Just((i64::MIN, 1)),
+        1 => Just((i64::MAX, 1)),
     ]
+    .boxed()
+}
+
+/// Midnights around which days are longer or shorter, in the zones of `windows`.
+const MIDNIGHTS: [i64; 6] = [
+    // Berlin, 31 March and 27 October 2024.
+    1_711_839_600_000,
+    1_729_980_000_000,
+    // New York, 10 March 2024; Lord Howe, 7 April 2024, by half an hour.
+    1_710_046_800_000,
+    1_712_408_400_000,
+    // Sao Paulo, 4 November 2018: the day began at one.
+    1_541_300_400_000,
+    // A year ends in Berlin.
+    1_704_063_600_000,
+];
+
+/// As `bases`, and the midnights, by milliseconds and by hours.
+fn bases_and_midnights() -> BoxedStrategy<Scale> {
+    let midnights = (prop::sample::select(&MIDNIGHTS[..]), prop_oneof![Just(1), Just(3_600_000)]);
+    prop_oneof![3 => bases(), 1 => midnights].boxed()
 }
 
 /// Where in time: window edges more often than between them.
@@ -120,45 +149,75 @@ fn offsets() -> impl Strategy<Value = i64> {
 /// Scripts: records in an order that is off by at most an out-of-orderness, watermarks
 /// that follow it more or less closely.
 pub(crate) fn scripts() -> impl Strategy<Value = Vec<Event>> {
+    scripts_around(bases())
+}
+
+/// Scripts in which the clock ticks, now and then back, and signals are given.
+pub(crate) fn clocked_scripts() -> impl Strategy<Value = Vec<Event>> {
+    let steps = prop::collection::vec((0_u8..10, -5_i64..30), 0..40);
+    (scripts_around(bases_and_midnights()), steps).prop_map(|(script, steps)| {
+        let mut now = 1_000;
+        let mut clocked = vec![Event::Tick(ProcessingTime::from_millis(now))];
+        let mut steps = steps.into_iter();
+        for event in script {
+            clocked.push(event);
+            match steps.next() {
+                Some((0..4, step)) => {
+                    now += step;
+                    clocked.push(Event::Tick(ProcessingTime::from_millis(now)));
+                }
+                Some((4, _)) => clocked.push(Event::Signal),
+                Some(_) | None => {}
+            }
+        }
+        clocked
+    })
+}
+
+fn scripts_around(bases: BoxedStrategy<Scale>) -> impl Strategy<Value = Vec<Event>> {
     let records = (offsets(), -2_i64..45, values(), 0_i64..100, any::<u8>());
     let records = prop::collection::vec(records, 0..40);
     let slack = prop_oneof![3 => Just(0_i64), 1 => Just(5), 1 => Just(20), 1 => Just(100)];
     let disorder = prop_oneof![1 => Just(1_i64), 2 => Just(15), 3 => Just(100)];
-    (records, bases(), slack, disorder, 1_usize..8).prop_map(
-        |(records, base, slack, disorder, batch)| {
+    (records, bases, slack, disorder, 1_usize..8).prop_map(
+        |(records, (base, step), slack, disorder, batch)| {
             let mut keyed: Vec<_> = records
                 .into_iter()
                 .map(|(offset, length, values, jitter, dice)| {
-                    let time = base.saturating_add(offset);
-                    let place = i128::from(time) + i128::from(jitter % disorder);
+                    // Around a whole step there is one before it and one behind it.
+                    let beside = if step > 1 { i64::from(dice % 3) - 1 } else { 0 };
+                    let time = base.saturating_add(offset * step + beside);
+                    let place = i128::from(time) + i128::from(jitter % disorder * step);
                     (place, record(time, length, values), dice)
                 })
                 .collect();
             keyed.sort_by_key(|(place, ..)| *place);
-            let mut script = Vec::new();
-            let mut open = Vec::new();
-            let mut highest = EventTime::MIN;
-            for (_, record, dice) in keyed {
-                highest = highest.max(record.time);
-                open.push(record);
-                if open.len() >= batch || dice % 5 == 0 {
-                    script.push(Event::Batch(std::mem::take(&mut open)));
-                }
-                if dice % 3 == 0 {
-                    script.extend(
-                        (!open.is_empty()).then(|| Event::Batch(std::mem::take(&mut open))),
-                    );
-                    // A record at the end of time is not the end of the input.
-                    let promised = highest.min(EventTime::from_millis(i64::MAX - 1));
-                    let promised = promised.saturating_sub(Span::from_millis(slack));
-                    script.push(Event::Watermark(Watermark(promised)));
-                }
-                if dice % 11 == 0 {
-                    script.push(Event::Restart);
-                }
-            }
-            script.extend((!open.is_empty()).then_some(Event::Batch(open)));
-            script
+            cut(keyed, Span::from_millis(slack * step), batch)
         },
     )
+}
+
+/// Cuts records into batches of at most `batch`, with watermarks `slack` behind the highest time.
+fn cut(records: Vec<(i128, Record, u8)>, slack: Span, batch: usize) -> Vec<Event> {
+    let mut script = Vec::new();
+    let mut open = Vec::new();
+    let mut highest = EventTime::MIN;
+    for (_, record, dice) in records {
+        highest = highest.max(record.time);
+        open.push(record);
+        if open.len() >= batch || dice % 5 == 0 {
+            script.push(Event::Batch(std::mem::take(&mut open)));
+        }
+        if dice % 3 == 0 {
+            script.extend((!open.is_empty()).then(|| Event::Batch(std::mem::take(&mut open))));
+            // A record at the end of time is not the end of the input.
+            let promised = highest.min(EventTime::LAST).saturating_sub(slack);
+            script.push(Event::Watermark(Watermark(promised)));
+        }
+        if dice % 11 == 0 {
+            script.push(Event::Restart);
+        }
+    }
+    script.extend((!open.is_empty()).then_some(Event::Batch(open)));
+    script
 }

@@ -1,11 +1,12 @@
 //! What sinks hold after a sequence of panes, and whether the sequence kept the rules on the way.
 
+use crate::windows::only_grows;
 use crate::world::Seen;
 use nilometer_model::aggregate::{AggregateLayout, Function};
 use nilometer_model::batch::KeyValues;
 pub(crate) use nilometer_model::batch::Place;
 use nilometer_model::invariant::{PANE_1, PANE_2};
-use nilometer_model::pane::{AccumulationMode, PaneKind, Timing};
+use nilometer_model::pane::{AccumulationMode, PaneKind, PaneMeta, TimestampCombiner, Timing};
 use nilometer_model::plan::{Plan, Stage, StageKind};
 use nilometer_model::time::Window;
 use nilometer_model::value::Value;
@@ -34,7 +35,8 @@ impl Sinks {
     pub(crate) fn of(plan: &Plan, panes: &[Seen]) -> Result<Self, String> {
         let mut sinks =
             Self { known: BTreeMap::new(), ended: BTreeSet::new(), lists: BTreeMap::new() };
-        let mut replaced: Option<(Place, u32)> = None;
+        // What was taken back and waits for what replaces it.
+        let mut replaced: Vec<Place> = Vec::new();
         for pane in panes {
             let stage = &plan.stages[pane.stage.index()];
             let place = Place {
@@ -44,36 +46,71 @@ impl Sinks {
                 is_other: pane.meta.is_other,
             };
             let broken = |rule: &str| format!("{rule}: {place:?}: {pane:?}");
-            if stage.sinks.is_empty() {
-                return Err(broken("a stage without sinks emits"));
-            }
-            if pane.meta.event_time != pane.meta.window.last_instant() {
-                return Err(broken("event time"));
-            }
-            if sinks.ended.contains(&place) {
-                return Err(broken("a pane after the last"));
-            }
-            if let Some((expected, _)) = &replaced
-                && stage.kind != StageKind::TopK
-                && (*expected != place || pane.meta.kind != PaneKind::Insert)
-            {
+            check_alone(stage, pane).map_err(broken)?;
+            let is_list = stage.kind == StageKind::TopK;
+            let is_known = replaced.iter().all(|taken| {
+                let is_same_key = taken.grouping == place.grouping && taken.key == place.key;
+                is_same_key && (*taken == place || stage.window.is_merging())
+            });
+            if !is_list && !is_known {
                 return Err(broken("a retract does not stand before its insert"));
             }
-            replaced = None;
             match pane.meta.kind {
                 PaneKind::Retract => {
                     sinks.retract(stage, &place, pane).map_err(broken)?;
-                    if stage.kind != StageKind::TopK {
-                        replaced = Some((place, pane.meta.index));
+                    if !is_list {
+                        replaced.push(place);
                     }
                 }
-                PaneKind::Insert => sinks.insert(stage, place, pane)?,
+                PaneKind::Insert => {
+                    sinks.insert(stage, place.clone(), pane)?;
+                    // Windows that were merged away leave nothing.
+                    for gone in replaced.drain(..).filter(|gone| *gone != place) {
+                        sinks.known.remove(&gone);
+                        sinks.ended.insert(gone);
+                    }
+                }
             }
         }
-        Ok(sinks)
+        if replaced.is_empty() { Ok(sinks) } else { Err(format!("nothing replaces {replaced:?}")) }
+    }
+
+    /// What sinks hold once windows that became part of others count with these: in a mode that
+    /// takes nothing back, what was sent for them stays. `wanted` are the windows that there are.
+    pub(crate) fn settle(
+        mut self,
+        plan: &Plan,
+        wanted: &BTreeMap<&Place, &Vec<Value>>,
+    ) -> Result<Self, String> {
+        let parts: Vec<_> =
+            self.places().filter(|place| !wanted.contains_key(place)).cloned().collect();
+        for part in parts {
+            let stage = plan.stage(&part.grouping).filter(|stage| stage.window.is_merging());
+            let Some(stage) = stage else { continue };
+            if stage.mode == AccumulationMode::Retracting {
+                return Err(format!("merged away and not taken back: {part:?}"));
+            }
+            let holds = |whole: &&&Place| {
+                let is_same_key = whole.grouping == part.grouping && whole.key == part.key;
+                is_same_key && whole.window.covers(part.window)
+            };
+            let whole = wanted.keys().find(holds);
+            if whole.is_none() && only_grows(stage.window) {
+                return Err(format!("part of nothing: {part:?}"));
+            }
+            let Some(known) = self.known.remove(&part) else { continue };
+            let whole = whole.and_then(|whole| self.known.get_mut(*whole));
+            if let (Some(whole), AccumulationMode::Discarding) = (whole, stage.mode) {
+                whole.merged = merge(&stage.aggregates, &whole.merged, &known.merged);
+            }
+        }
+        Ok(self)
     }
 
     fn retract(&mut self, stage: &Stage, place: &Place, pane: &Seen) -> Result<(), &'static str> {
+        if self.ended.contains(place) && !stage.window.is_merging() {
+            return Err("a retract after the last pane");
+        }
         let Some(known) = self.known.remove(place) else { return Err("retract of nothing") };
         if stage.kind != StageKind::TopK && stage.mode != AccumulationMode::Retracting {
             return Err("retract in a mode without");
@@ -99,6 +136,9 @@ impl Sinks {
 
     fn insert(&mut self, stage: &Stage, place: Place, pane: &Seen) -> Result<(), String> {
         let broken = |rule: &str| Err(format!("{rule}: {place:?}: {pane:?}"));
+        if self.ended.contains(&place) {
+            return broken("a pane after the last");
+        }
         let known = self.known.remove(&place);
         let before = known.as_ref().map(|known| known.last.meta.timing);
         let may_follow = match before {
@@ -131,11 +171,12 @@ impl Sinks {
         if known.is_some() && must_retract != is_retracted && !pane.values.is_empty() {
             return broken("an insert without its retract");
         }
+        let values: Vec<_> = pane.values.iter().cloned().map(Some).collect();
         let merged = match (known, stage.mode) {
             (Some(known), AccumulationMode::Discarding) => {
-                merge(&stage.aggregates, &known.merged, &pane.values)
+                merge(&stage.aggregates, &known.merged, &values)
             }
-            (Some(_) | None, _) => pane.values.iter().cloned().map(Some).collect(),
+            (Some(_) | None, _) => values,
         };
         if pane.meta.is_last && stage.kind != StageKind::TopK {
             self.ended.insert(place.clone());
@@ -147,6 +188,16 @@ impl Sinks {
     /// Every place that sinks hold a result for.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
         self.known.keys()
+    }
+
+    /// Whether sinks hold a result for `place`.
+    pub(crate) fn has(&self, place: &Place) -> bool {
+        self.known.contains_key(place)
+    }
+
+    /// What is held for `place` of one aggregate; `None` where panes do not tell it.
+    pub(crate) fn result(&self, place: &Place, aggregate: usize) -> Option<&Value> {
+        self.known.get(place)?.merged.get(aggregate)?.as_ref()
     }
 
     /// How what is held for `place` of `stage` differs from `expected`.
@@ -166,6 +217,24 @@ impl Sinks {
             );
         is_different.then(|| format!("sinks hold {:?}, the batch has {expected:?}", known.merged))
     }
+}
+
+/// What holds for a pane by itself.
+fn check_alone(stage: &Stage, pane: &Seen) -> Result<(), &'static str> {
+    if stage.sinks.is_empty() {
+        return Err("a stage without sinks emits");
+    }
+    let PaneMeta { window, event_time, kind, .. } = pane.meta;
+    let is_right = match stage.emission.timestamp {
+        TimestampCombiner::EndOfWindow => event_time == window.last_instant(),
+        TimestampCombiner::Earliest
+        | TimestampCombiner::Latest
+        | TimestampCombiner::EarliestTransformed => {
+            let is_in = window.start() <= event_time && event_time <= window.last_instant();
+            is_in || kind == PaneKind::Retract || !only_grows(stage.window)
+        }
+    };
+    if is_right { Ok(()) } else { Err("event time") }
 }
 
 /// The fields of an entry's key that belong to its parent.
@@ -206,11 +275,11 @@ fn is_same(a: &Value, b: &Value) -> bool {
 fn merge(
     aggregates: &AggregateLayout,
     before: &[Option<Value>],
-    delta: &[Value],
+    delta: &[Option<Value>],
 ) -> Vec<Option<Value>> {
     let functions = aggregates.accumulators().iter().map(|accumulator| accumulator.function);
-    let one = |((before, delta), function): ((&Option<Value>, &Value), Function)| {
-        let before = before.as_ref()?;
+    let one = |((before, delta), function): ((&Option<Value>, &Option<Value>), Function)| {
+        let (before, delta) = (before.as_ref()?, delta.as_ref()?);
         if function == Function::Mean {
             // A mean without its count cannot be merged.
             return None;

@@ -3,16 +3,17 @@
 //! threads.
 
 use nilometer_model::account::{DropReason, StageAccount};
-use nilometer_model::batch::{KeyValues, Record};
+use nilometer_model::batch::{Closed, KeyValues, Place, Record};
 use nilometer_model::engine::Cycle;
 use nilometer_model::invariant::{ORDER_1, WM_1};
 use nilometer_model::key::Router;
-use nilometer_model::pane::{PaneBatch, PaneMeta, StageId};
+use nilometer_model::late::{LateBatch, LateReason};
+use nilometer_model::pane::{PaneBatch, PaneKind, PaneMeta, StageId, Timing};
 use nilometer_model::plan::{Job, Plan};
 use nilometer_model::row::{Position, RowBatch};
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark, Output, Shard};
 use nilometer_model::symbol::Symbols;
-use nilometer_model::time::Watermark;
+use nilometer_model::time::{ProcessingTime, Watermark};
 use nilometer_model::value::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -38,8 +39,20 @@ enum Message {
     Records(RowBatch),
     Watermark(Watermark),
     Cycle(Cycle),
+    Tick(ProcessingTime),
+    Signal(&'static str),
     Deltas(ExchangeDeltas),
     Mark(ExchangeMark),
+}
+
+/// A window copy that came late, as an output of its own is told.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Listed {
+    pub(crate) reason: LateReason,
+    /// Number of the record among all.
+    pub(crate) record: usize,
+    /// Where it would have gone; of windows that merge, the one that it makes by itself.
+    pub(crate) place: Place,
 }
 
 /// A node without actors.
@@ -55,10 +68,16 @@ pub(crate) struct World {
     random: u64,
     /// Number of the last cycle.
     cycle: u64,
+    /// Number of the next record.
+    next_record: u64,
+    /// By shard: what it has let pass.
+    passed: Vec<Watermark>,
     /// In the order in which they came.
     pub(crate) panes: Vec<Seen>,
-    /// Copies dropped, by grouping and key.
+    /// Copies dropped since they had expired, by grouping and key.
     pub(crate) dropped: BTreeMap<(Box<str>, KeyValues), u64>,
+    /// Copies that came late, of groupings that ask for them.
+    pub(crate) late: Vec<Listed>,
 }
 
 impl World {
@@ -76,8 +95,11 @@ impl World {
             marks: BTreeMap::new(),
             random: seed,
             cycle: 0,
+            next_record: 0,
+            passed: vec![Watermark::MIN; shards],
             panes: Vec::new(),
             dropped: BTreeMap::new(),
+            late: Vec::new(),
             symbols,
             plan,
         }
@@ -102,7 +124,9 @@ impl World {
             self.shards.iter().map(|_| RowBatch::new(self.plan.row.clone())).collect();
         let mut all = RowBatch::new(self.plan.row.clone());
         for record in records {
-            let mut row = all.push(record.time, Position::default());
+            let position = Position { partition: 0, offset: self.next_record };
+            self.next_record += 1;
+            let mut row = all.push(record.time, position);
             for (field, value) in job.fields.iter().zip(&record.values) {
                 if let Some(slot) = self.plan.row.slot(&field.name) {
                     row.set(slot, value.intern(&self.symbols).unwrap());
@@ -123,8 +147,21 @@ impl World {
     }
 
     pub(crate) fn watermark(&mut self, watermark: Watermark) {
+        self.tell(|| Message::Watermark(watermark));
+    }
+
+    pub(crate) fn tick(&mut self, now: ProcessingTime) {
+        self.tell(|| Message::Tick(now));
+    }
+
+    pub(crate) fn signal(&mut self, name: &'static str) {
+        self.tell(|| Message::Signal(name));
+    }
+
+    /// Sends a message to every shard and delivers some of what is queued.
+    fn tell(&mut self, message: impl Fn() -> Message) {
         for shard in 0..self.shards.len() {
-            self.push(self.shards.len(), shard, Message::Watermark(watermark));
+            self.push(self.shards.len(), shard, message());
         }
         self.deliver_some();
     }
@@ -135,11 +172,8 @@ impl World {
             assert!(self.deliver(), "nothing is on the way, and cycle {} does not end", self.cycle);
         }
         self.cycle += 1;
-        for shard in 0..self.shards.len() {
-            let cycle = Cycle { number: self.cycle, watermark };
-            self.push(self.shards.len(), shard, Message::Cycle(cycle));
-        }
-        self.deliver_some();
+        let cycle = Cycle { number: self.cycle, watermark };
+        self.tell(|| Message::Cycle(cycle));
     }
 
     fn deliver_some(&mut self) {
@@ -163,23 +197,35 @@ impl World {
         self.settle();
     }
 
-    /// Everything that is queued is delivered; then every shard becomes bytes, is dropped, and comes
-    /// back in a process that has never seen a text.
-    pub(crate) fn restart(&mut self) {
+    /// Everything that is queued is delivered; then every shard becomes bytes.
+    pub(crate) fn image(&mut self) -> Vec<Vec<u8>> {
         self.settle();
-        self.cycle = 0;
-        let images: Vec<_> = self.shards.iter().map(|shard| shard.encode().unwrap()).collect();
-        self.shards.clear();
-        self.symbols = Arc::new(Symbols::default());
-        let count = images.len();
-        self.router =
-            Router::from_row(&self.plan.row, &self.plan.shard_by, self.plan.key_groups, count);
+        self.shards.iter().map(|shard| shard.encode().unwrap()).collect()
+    }
+
+    /// The node as it was when it became bytes, in a process that has never seen a text; what it
+    /// has emitted before is not known to it.
+    pub(crate) fn of_image(plan: Arc<Plan>, images: &[Vec<u8>], seed: u64) -> Self {
+        let mut world = Self::new(plan, images.len(), seed);
         for (id, image) in images.iter().enumerate() {
-            let (plan, symbols) = (self.plan.clone(), self.symbols.clone());
-            let mut shard = Shard::decode(plan, symbols, (id, count), image).unwrap();
+            let place = (id, images.len());
+            let (plan, symbols) = (world.plan.clone(), world.symbols.clone());
+            let mut shard = Shard::decode(plan, symbols, place, image).unwrap();
             shard.trace_drops(true);
-            self.shards.push(shard);
+            world.passed[id] = shard.passed();
+            world.shards[id] = shard;
         }
+        world
+    }
+
+    /// Becomes bytes, is dropped, and comes back.
+    pub(crate) fn restart(&mut self) {
+        let images = self.image();
+        let before =
+            std::mem::replace(self, Self::of_image(self.plan.clone(), &images, self.random));
+        // What the world outside has seen.
+        self.next_record = before.next_record;
+        (self.panes, self.dropped, self.late) = (before.panes, before.dropped, before.late);
     }
 
     /// Delivers the first message of some queue; `false` if there is none.
@@ -195,6 +241,8 @@ impl World {
             Message::Records(batch) => shard.records(&batch, &mut out),
             Message::Watermark(watermark) => shard.watermark(watermark, &mut out),
             Message::Cycle(cycle) => shard.cycle(cycle, &mut out),
+            Message::Tick(now) => shard.tick(now, &mut out),
+            Message::Signal(name) => shard.signal(name, &mut out),
             Message::Deltas(deltas) => shard.exchange(&deltas, &mut out),
             Message::Mark(mark) => {
                 let last = self.marks.entry((mark.stage, mark.from, to)).or_insert(Watermark::MIN);
@@ -222,9 +270,7 @@ impl World {
         for dropped in out.dropped {
             match dropped.reason {
                 DropReason::Expired => {}
-                DropReason::NoWindow => continue,
-                DropReason::Closed => panic!("no trigger of these jobs finishes"),
-                DropReason::Refused => panic!("no windows of these jobs shrink into the past"),
+                DropReason::NoWindow | DropReason::Closed | DropReason::Refused => continue,
             }
             let stage = &self.plan.stages[dropped.stage.index()];
             let name = stage.name.strip_suffix("/all").unwrap_or(&stage.name);
@@ -232,8 +278,56 @@ impl World {
             *self.dropped.entry((name.into(), key)).or_default() += 1;
         }
         for batch in out.panes {
+            self.check_order(from, &batch);
             self.see(&batch);
         }
+        for batch in out.late {
+            self.list(&batch);
+        }
+        let passed = self.shards[from].passed();
+        assert!(self.passed[from] <= passed, "{WM_1}: {passed} after {}", self.passed[from]);
+        self.passed[from] = passed;
+    }
+
+    /// What a sink asks of every pane: that no watermark has come before it that it is behind of.
+    fn check_order(&self, from: usize, batch: &PaneBatch) {
+        let passed = self.passed[from];
+        let window_fn = self.plan.stages[batch.stage.index()].window;
+        let is_overtaken = |pane: &&PaneMeta| {
+            let is_fresh = pane.kind == PaneKind::Insert && pane.timing != Timing::Late;
+            is_fresh && window_fn.complete_at(pane.window) <= passed.0
+        };
+        let overtaken = batch.panes.iter().find(is_overtaken);
+        assert!(overtaken.is_none(), "{ORDER_1}: {passed} has passed before {overtaken:?}");
+    }
+
+    fn list(&mut self, batch: &LateBatch) {
+        let stage = &self.plan.stages[batch.stage.index()];
+        for copy in batch.iter() {
+            let place = Place {
+                grouping: stage.name.strip_suffix("/all").unwrap_or(&stage.name).into(),
+                key: KeyValues(stage.key.values(copy.key, &self.symbols)),
+                window: copy.window,
+                is_other: false,
+            };
+            let record = copy.position.offset as usize;
+            self.late.push(Listed { reason: copy.reason, record, place });
+        }
+    }
+
+    /// Copies that triggers have kept out.
+    pub(crate) fn closed(&self) -> Closed {
+        let closed = self.late.iter().filter(|late| late.reason == LateReason::Closed);
+        closed.map(|late| (late.record, late.place.clone())).collect()
+    }
+
+    /// Copies that were dropped for this reason, by place.
+    pub(crate) fn listed(&self, reason: LateReason) -> BTreeMap<Place, u64> {
+        let mut places = BTreeMap::new();
+        for late in self.late.iter().filter(|late| late.reason == reason) {
+            *places.entry(late.place.clone()).or_default() += 1;
+        }
+        places
     }
 
     fn see(&mut self, batch: &PaneBatch) {

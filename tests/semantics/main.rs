@@ -7,6 +7,7 @@ mod book;
 mod conformance;
 mod custom;
 mod drawing;
+mod edges;
 mod engines;
 mod figures;
 mod grammar;

@@ -193,7 +193,7 @@ impl<'a> Oracle<'a> {
                 count_expired(self.job, index, &judged, &mut self.evaluation);
             }
             if let Some(inputs) = self.inputs.get_mut(index) {
-                take(self.job, index, record, &judged, inputs);
+                take(self.job, (reader, index), record, &judged, inputs);
             }
         }
     }
@@ -290,7 +290,7 @@ fn count_expired(job: &Job, index: usize, judged: &[JudgedCopy], evaluation: &mu
 /// Adds what `record` brings to grouping `index`, less what its reader dropped.
 fn take(
     job: &Job,
-    index: usize,
+    (reads, index): (usize, usize),
     record: &Record,
     judged: &[JudgedCopy],
     inputs: &mut BTreeMap<(KeyValues, Window), Inputs>,
@@ -301,7 +301,11 @@ fn take(
         // A reader that makes copies makes them for all who regroup its panes, in step.
         let Some(read) = judged.get(number).or_else(|| judged.first()) else { continue };
         for window in reader.windows(record, &copy, read.interval) {
-            let inside = || read.windows.iter().filter(|(inner, _)| window.covers(*inner));
+            // Its own windows may lie in each other; what it reads of others lies in its own.
+            let is_inside = |inner: Window| {
+                if reads == index { inner == window } else { window.covers(inner) }
+            };
+            let inside = || read.windows.iter().filter(|(inner, _)| is_inside(*inner));
             if inside().all(|(_, fate)| *fate != Judged::Taken) {
                 continue;
             }
