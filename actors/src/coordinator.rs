@@ -92,8 +92,15 @@ impl Handler<Tick> for CoordinatorActor {
     type Result = ();
 
     fn handle(&mut self, Tick(now): Tick, _: &mut Self::Context) {
+        // Nothing follows the end.
+        if self.open_sources == 0 {
+            return;
+        }
         let risen = self.machine.tick(now);
         self.tell(risen);
+        if let Some(cycle) = self.machine.closes() {
+            deliver::marked(&self.shards, Mark::Cycle(cycle));
+        }
         self.turn(|cycles| cycles.tick(now));
         let idle: Vec<_> = self.machine.idle().collect();
         for partition in idle {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(crate) enum Mark {
     /// No record with an earlier event time is still to come.
     Watermark(Watermark),
-    /// A cycle of micro-batches ends.
+    /// A cycle of micro-batches ends; or, in a stream, the watermark has stood still for too long.
     Cycle(Cycle),
     /// Nothing is still to come.
     End,

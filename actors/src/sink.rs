@@ -75,7 +75,9 @@ impl SinkActor {
     fn check_order(&mut self, shard: usize, panes: &PaneBatch) {
         let Some(passed) = self.passed.get(shard).copied() else { return };
         let is_overtaken = panes.panes.iter().any(|pane| match (pane.kind, pane.timing) {
-            (PaneKind::Insert, Timing::Early | Timing::OnTime) => pane.window.end() <= passed.0,
+            (PaneKind::Insert, Timing::Early | Timing::OnTime | Timing::TimedOut) => {
+                pane.window.end() <= passed.0
+            }
             // A retraction repeats the timing of what it takes back.
             (PaneKind::Retract, _) | (PaneKind::Insert, Timing::Late) => false,
         });
@@ -165,6 +167,7 @@ mod tests {
             (9, 0, Insert, Timing::OnTime, false),
             (10, 0, Insert, Timing::OnTime, true),
             (10, 0, Insert, Timing::Early, true),
+            (10, 0, Insert, Timing::TimedOut, true),
             (10, 0, Insert, Timing::Late, false),
             (10, 0, Retract, Timing::OnTime, false),
             (10, 1, Insert, Timing::OnTime, false),

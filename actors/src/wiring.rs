@@ -301,7 +301,7 @@ impl Wiring {
         let coordinator = CoordinatorActor {
             engine,
             cycles: engine.pace().map(cycles),
-            machine: Coordinator::new(self.facts.progress, &self.facts.patience, 0),
+            machine: Coordinator::new(engine.heeds(self.facts.progress), &self.facts.patience, 0),
             sources: self.sources.clone(),
             shards: self.shards.clone(),
             open_sources: self.sources.len(),

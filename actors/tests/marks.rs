@@ -14,6 +14,7 @@ use kit::{
 use nilometer_actors::node::{Node, Outcome, Parts};
 use nilometer_connectors::memory::MemorySource;
 use nilometer_connectors::source::Source;
+use nilometer_model::pane::Timing;
 use nilometer_model::plan::Plan;
 use nilometer_model::time::{EventTime, Span, Watermark};
 use nilometer_model::watermark::{
@@ -269,4 +270,38 @@ fn while_all_are_idle_the_watermark_follows_the_clock_if_it_is_to() {
     let standing = outcome.standing.unwrap();
     assert_eq!(standing.partitions[0].state, PartitionState::Idle);
     assert_eq!(standing.holder, None);
+}
+
+#[test]
+fn windows_close_by_the_clock_once_at_every_level_also_across_shards() {
+    let plan = planned(&job());
+    // All in one window, none of which the watermark comes near.
+    let records: Vec<Record> = (0..300).map(|n| (i64::from(n % 10), n % 7, n % 5, 1)).collect();
+    let wanted = expected(&records);
+    for shards in [1, 3] {
+        let (_end, held) = channel();
+        let (emitted, panes) = channel();
+        let got = Got::default();
+        let keep = got.clone();
+        let sink = kit::sink(move |panes| {
+            keep.push(panes);
+            panes.panes.iter().for_each(|pane| _ = emitted.send(pane.timing));
+            Ok(())
+        });
+        let mut parts = parts(&plan, vec![lingering(&plan, &records, held)], vec![sink]);
+        parts.shards = shards;
+        parts.progress.close_after = Some(span(1));
+        estimate(&mut parts, bounded(1_000));
+        let (outcome, timings) = in_system(async {
+            let node = Node::start(parts).unwrap();
+            let next = || panes.recv_timeout(Duration::from_secs(30)).expect("no pane");
+            let timings: Vec<_> = wanted.keys().map(|_| next()).collect();
+            node.drain();
+            (node.finish().await, timings)
+        });
+        check(&outcome);
+        assert!(timings.iter().all(|timing| *timing == Timing::TimedOut), "{shards} shards");
+        assert!(panes.try_recv().is_err(), "each closes once");
+        assert!(got.totals(&plan) == wanted, "{shards} shards");
+    }
 }

@@ -46,6 +46,7 @@ impl Meta {
             Some(Timing::Early) => 1,
             Some(Timing::OnTime) => 2,
             Some(Timing::Late) => 3,
+            Some(Timing::TimedOut) => 4,
         };
         self.index as u64
             | (self.has_news as u64) << 32
@@ -54,10 +55,11 @@ impl Meta {
     }
 
     pub(crate) const fn unpack(word: u64) -> Self {
-        let sent = match word >> 34 & 3 {
+        let sent = match word >> 34 & 7 {
             1 => Some(Timing::Early),
             2 => Some(Timing::OnTime),
             3 => Some(Timing::Late),
+            4 => Some(Timing::TimedOut),
             _ => None,
         };
         Self {
@@ -399,7 +401,8 @@ mod tests {
 
     #[test]
     fn flags_survive_packing() {
-        for sent in [None, Some(Timing::Early), Some(Timing::OnTime), Some(Timing::Late)] {
+        let timings = [Timing::Early, Timing::OnTime, Timing::TimedOut, Timing::Late];
+        for sent in std::iter::once(None).chain(timings.map(Some)) {
             let meta = Meta { index: u32::MAX, has_news: true, is_touched: false, sent };
             assert_eq!(Meta::unpack(meta.pack()), meta);
         }

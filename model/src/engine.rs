@@ -14,6 +14,7 @@
 use crate::plan::Job;
 use crate::time::{ProcessingTime, Span, Watermark};
 use crate::trigger::Trigger;
+use crate::watermark::ProgressRules;
 use serde::{Deserialize, Serialize};
 
 /// How a plan is run.
@@ -68,6 +69,15 @@ impl Engine {
         }
     }
 
+    /// What this engine heeds of the rules of progress: only in a stream there are results that wait
+    /// for a watermark which stands still.
+    pub fn heeds(self, rules: ProgressRules) -> ProgressRules {
+        match self {
+            Self::Streaming => rules,
+            Self::MicroBatch(_) | Self::Batch => ProgressRules { close_after: None, ..rules },
+        }
+    }
+
     /// The job as this engine runs it: it decides when windows fire in the place of their triggers.
     pub(crate) fn adapt(self, job: &Job) -> Job {
         let mut job = job.clone();
@@ -88,7 +98,8 @@ fn each_cycle() -> Trigger {
     Trigger::AfterWatermark { early: any(), late: any() }
 }
 
-/// The end of a cycle, for the shards.
+/// The end of a cycle, for the shards. A stream has no cycles but one whenever its watermark has
+/// stood still for too long: windows then emit what they hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
     /// Its number, from 1.

@@ -3,8 +3,8 @@
 //! Its deltas go to the shard that owns the coarser key, and every shard sends its stage watermark
 //! to all; the receiver's stage watermark is the minimum over senders. ORDER-1 holds on the
 //! exchange as long as messages between two shards keep their order: deltas are handed out before
-//! the mark. Under micro-batches a mark ends a sender's cycle; the stage has all of a cycle once
-//! every sender has ended it.
+//! the mark. A mark may end a sender's cycle; the stage has all of a cycle once every sender has
+//! ended it.
 
 use crate::intake::Shape;
 use crate::key::Router;
@@ -33,7 +33,7 @@ pub struct ExchangeMark {
     pub from: usize,
     /// Its watermark.
     pub watermark: Watermark,
-    /// The cycle that it has ended; 0 where there are none.
+    /// The last cycle that it has ended; 0 before any.
     pub cycle: u64,
 }
 

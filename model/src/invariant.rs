@@ -9,7 +9,7 @@ pub const ORDER_1: &str = "ORDER-1";
 pub const WM_1: &str = "WM-1";
 /// The verdict on a window only moves on: on time, late, expired.
 pub const LATE_1: &str = "LATE-1";
-/// Timings of one window follow `EARLY* ON_TIME? LATE*`.
+/// Timings of one window follow `EARLY* (ON_TIME | TIMED_OUT)? LATE*`.
 pub const PANE_1: &str = "PANE-1";
 /// Indices of the panes of one window count from 0 and have no gap.
 pub const PANE_2: &str = "PANE-2";

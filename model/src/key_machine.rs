@@ -280,6 +280,17 @@ impl KeyMachine {
         Ok(())
     }
 
+    /// The watermark has stood still for too long: windows that it has not completed emit what they
+    /// hold.
+    pub(crate) fn time_out(
+        &mut self,
+        rules: &MachineRules,
+        at: Instants,
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), Overflow> {
+        self.windows.iter_mut().try_for_each(|open| open.time_out(rules, at, outlet))
+    }
+
     /// A signal is given from outside. Returns whether a window waits for it.
     pub(crate) fn signal(&mut self, rules: &MachineRules, name: &str) -> bool {
         let mut is_awaited = false;

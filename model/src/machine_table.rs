@@ -208,6 +208,19 @@ impl MachineTable {
         Ok(())
     }
 
+    /// The watermark has stood still for too long: every actor emits what its windows hold.
+    pub(crate) fn time_out(
+        &mut self,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        for id in 0..self.actors.len() as ActorId {
+            self.step(id, self.watermark, (&mut *fired, symbols), KeyMachine::time_out)?;
+        }
+        self.settle_output();
+        Ok(())
+    }
+
     /// Gives a signal to every actor that waits for it.
     pub(crate) fn signal(
         &mut self,

@@ -195,6 +195,26 @@ impl OpenWindow {
         Ok(())
     }
 
+    /// The watermark has stood still for too long: what has come is emitted, and nothing else
+    /// changes. The trigger does not hear of it.
+    pub(crate) fn time_out(
+        &mut self,
+        rules: &MachineRules,
+        at: Instants,
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), Overflow> {
+        let is_complete = at.watermark.0 >= rules.complete_at(self.window);
+        if is_complete || !self.has_news || self.trigger.is_finished() {
+            return Ok(());
+        }
+        let values = self.values(rules, outlet.symbols)?;
+        let was_complete = self.sent.is_some_and(Timing::completes);
+        let timing = if was_complete { Timing::Late } else { Timing::TimedOut };
+        self.emit(rules, Saying { timing, is_last: false, is_wanted: false }, values, outlet);
+        self.hold = None;
+        Ok(())
+    }
+
     /// All that the next pane would show: the total, or without one what came since the pane before.
     fn values(&self, rules: &MachineRules, symbols: &Symbols) -> Result<Values, Overflow> {
         if self.total.is_absent() {
@@ -212,9 +232,9 @@ impl OpenWindow {
         // that is not ready even now would not have fired.
         let has_stopped = !is_ready && rules.expires_at(self.window) > complete_at;
         let before = if has_stopped { at.watermark } else { at.before };
-        let was_on_time = matches!(self.sent, Some(Timing::OnTime | Timing::Late));
+        let was_complete = self.sent.is_some_and(Timing::completes);
         let is_complete = at.watermark.0 >= complete_at;
-        if was_on_time || at.output(before).0 >= complete_at || (is_complete && self.has_late) {
+        if was_complete || at.output(before).0 >= complete_at || (is_complete && self.has_late) {
             Timing::Late
         } else if is_complete {
             Timing::OnTime

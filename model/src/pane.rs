@@ -2,8 +2,8 @@
 //!
 //! Inside, a firing carries its delta: what came since the pane before. That is all that the next
 //! stage ever reads, so no accumulated value can be counted twice. What a sink sees is the mode of
-//! the stage. Invariant PANE-1: timings of one window follow `EARLY* ON_TIME? LATE*`. Invariant
-//! PANE-2: indices of one window have no gap.
+//! the stage. Invariant PANE-1: timings of one window follow `EARLY* (ON_TIME | TIMED_OUT)? LATE*`.
+//! Invariant PANE-2: indices of one window have no gap.
 
 use crate::aggregate::side::Side;
 use crate::aggregate::{ValuesRef, sides_bytes};
@@ -29,16 +29,28 @@ pub enum Timing {
     Early,
     /// When it passed.
     OnTime,
-    /// After it had passed, or after the on-time pane.
+    /// Before it passed, since it had stood still for too long: the clock completed the window in
+    /// its place. What comes behind is late.
+    TimedOut,
+    /// After it had passed, or after the pane that completed the window.
     Late,
 }
 
 impl Timing {
-    /// The name in output: `early`, `on_time` or `late`.
+    /// Whether the window was complete with a pane of this timing: all that follow are late.
+    pub const fn completes(self) -> bool {
+        match self {
+            Self::Early => false,
+            Self::OnTime | Self::TimedOut | Self::Late => true,
+        }
+    }
+
+    /// The name in output: `early`, `on_time`, `timed_out` or `late`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Early => "early",
             Self::OnTime => "on_time",
+            Self::TimedOut => "timed_out",
             Self::Late => "late",
         }
     }

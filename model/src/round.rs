@@ -1,13 +1,14 @@
 //! A round of a shard: what it begins with, what it brings to a stage, and in which order a stage
 //! fires in it.
 //!
-//! A stream fires in every round. Under micro-batches a stage only takes until its cycle ends. Then
+//! A stream fires in every round; when its watermark has stood still for too long, a cycle makes
+//! windows emit what they hold. Under micro-batches a stage only takes until its cycle ends. Then
 //! the keys fire of which the watermark of the cycle makes a window due, in the order of these, and
 //! then all others that have changed; a key fires its windows in their order.
 
 use crate::aggregate::{AggregateLayout, Overflow};
 use crate::engine::Cycle;
-use crate::exchange::ExchangeDeltas;
+use crate::exchange::{ExchangeDeltas, Marked};
 use crate::intake::{Shape, Takes, take_deltas, take_exchanged, take_records};
 use crate::key::KeyLayout;
 use crate::late::Aside;
@@ -26,8 +27,8 @@ pub(crate) enum Start<'a> {
     Watermark(Watermark),
     Cycle(Cycle),
     Exchange(&'a ExchangeDeltas),
-    /// The marks of all senders have risen, or ended a cycle.
-    Mark(StageId, Watermark),
+    /// The marks of all senders may have risen, or ended a cycle.
+    Mark(StageId, Marked),
     Tick(ProcessingTime),
     Signal(&'a str),
 }
@@ -60,8 +61,8 @@ impl Start<'_> {
     /// What it is to `stage`, which is exchanged.
     pub(crate) fn for_exchanged(&self, stage: StageId) -> Passing {
         match self {
-            Self::Mark(marked, watermark) if *marked == stage => {
-                Passing { ends_cycle: true, watermark: Some(*watermark) }
+            Self::Mark(marked, mark) if *marked == stage => {
+                Passing { ends_cycle: mark.ends_cycle, watermark: Some(mark.watermark) }
             }
             Self::Records(_)
             | Self::Watermark(_)
@@ -138,6 +139,8 @@ impl Feed<'_> {
 pub(crate) enum Firing {
     /// What the round brought fires, then what its watermark makes due.
     AtOnce,
+    /// The watermark has stood still for too long: what it has not completed fires, then as ever.
+    TimedOut,
     /// A cycle ends: what its watermark makes due fires, then all else that has changed.
     InCycle,
     /// Nothing fires before the cycle ends.
@@ -162,6 +165,9 @@ pub(crate) trait Fires {
         symbols: &Symbols,
     ) -> Result<(), Overflow>;
 
+    /// It has stood still for too long: windows that it has not completed emit what they hold.
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow>;
+
     /// Fires what is to fire in this round.
     fn fire(
         &mut self,
@@ -172,6 +178,11 @@ pub(crate) trait Fires {
     ) -> Result<(), Overflow> {
         match firing {
             Firing::Held => Ok(()),
+            Firing::TimedOut => {
+                // Before triggers are asked: what they would fire is complete by the clock.
+                self.time_out(fired, symbols)?;
+                self.fire(Firing::AtOnce, watermark, fired, symbols)
+            }
             Firing::AtOnce => {
                 self.end_round(watermark, fired, symbols)?;
                 watermark.map_or(Ok(()), |watermark| self.advance(watermark, fired, symbols))
@@ -202,6 +213,10 @@ impl Fires for KeyTable {
     ) -> Result<(), Overflow> {
         Self::advance(self, watermark, fired, symbols)
     }
+
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
+        Self::time_out(self, fired, symbols)
+    }
 }
 
 macro_rules! fires {
@@ -223,6 +238,10 @@ macro_rules! fires {
                 symbols: &Symbols,
             ) -> Result<(), Overflow> {
                 Self::advance(self, watermark, fired, symbols)
+            }
+
+            fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
+                Self::time_out(self, fired, symbols)
             }
         }
     )* };

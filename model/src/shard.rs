@@ -168,11 +168,16 @@ impl Shard {
         if self.has_cycles() && !marked.ends_cycle {
             return Ok(());
         }
-        self.run(Start::Mark(mark.stage, marked.watermark), out)
+        self.run(Start::Mark(mark.stage, marked), out)
     }
 
-    /// Ends a cycle of micro-batches: what has changed fires. Without micro-batches, a watermark.
-    /// The cycle is finished when [`Shard::finished_cycle`] says so: until then no other may begin.
+    /// Ends a cycle of micro-batches: what has changed fires. The cycle is finished when
+    /// [`Shard::finished_cycle`] says so: until then no other may begin.
+    ///
+    /// In a stream windows that the watermark has not completed emit what they hold, as
+    /// [`Timing::TimedOut`](crate::pane::Timing::TimedOut), since it has stood still for too long.
+    /// Nothing else changes: what comes later still counts, and windows go when the watermark says
+    /// so. Nobody has to wait for the end of such a cycle.
     ///
     /// # Errors
     /// [`StageError`]: the shard must not go on.
@@ -253,12 +258,12 @@ impl Shard {
                 }
             };
             let is_exchanged = self.exchanges.get(index).is_some_and(Option::is_some);
-            let mut passing = inherited;
-            if is_exchanged {
+            let passing = if is_exchanged {
                 self.send(stage, inherited, out);
-                passing = start.for_exchanged(stage.id);
-            }
-            passing.ends_cycle &= self.has_cycles();
+                start.for_exchanged(stage.id)
+            } else {
+                inherited
+            };
             let watermark = self.step(stage, &start, passing, is_exchanged);
             let watermark = watermark
                 .map_err(|overflow| StageError::Overflow { stage: stage.name.clone(), overflow })?;
@@ -285,7 +290,8 @@ impl Shard {
     ) -> Result<Option<Watermark>, Overflow> {
         let index = stage.id.index();
         let firing = match (self.has_cycles(), passing.ends_cycle) {
-            (false, _) => Firing::AtOnce,
+            (false, false) => Firing::AtOnce,
+            (false, true) => Firing::TimedOut,
             (true, true) => Firing::InCycle,
             (true, false) => Firing::Held,
         };

@@ -82,6 +82,7 @@ impl Run {
                 let timing = match meta.timing {
                     Timing::Early => "early",
                     Timing::OnTime => "on",
+                    Timing::TimedOut => "out",
                     Timing::Late => "late",
                 };
                 let Datum::Int(value) = stage.aggregates.finish(values, 0) else { panic!() };

@@ -168,6 +168,27 @@ impl KeyTable {
         Ok(())
     }
 
+    /// The watermark has stood still for too long: windows that it has not completed emit what they
+    /// hold.
+    pub(crate) fn time_out(
+        &mut self,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let heads: Vec<_> = self.cells.heads().collect();
+        for head in heads {
+            let mut cursor = Some(head);
+            while let Some(cell) = cursor {
+                let is_open = self.watermark.0 < self.cells.window(cell).end();
+                if is_open && self.cells.meta(cell).has_news {
+                    self.fire((head, cell), (Timing::TimedOut, false), fired, symbols)?;
+                }
+                cursor = self.cells.next(cell);
+            }
+        }
+        Ok(())
+    }
+
     /// Delivers a watermark to the actors that are due: complete windows fire, expired ones go.
     /// A watermark that does not rise changes nothing.
     pub(crate) fn advance(
@@ -327,9 +348,9 @@ impl KeyTable {
         }
         let mut after = Meta { has_news: false, is_touched: false, ..meta };
         if self.rules.is_observed {
-            // A window that has fired on time is late from then on (PANE-1).
-            let is_first = matches!(meta.sent, None | Some(Timing::Early));
-            let timing = if is_first { timing } else { Timing::Late };
+            // A window that was complete is late from then on (PANE-1).
+            let was_complete = meta.sent.is_some_and(Timing::completes);
+            let timing = if was_complete { Timing::Late } else { timing };
             let pane = PaneMeta {
                 window,
                 index: meta.index,

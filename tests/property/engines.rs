@@ -5,7 +5,7 @@ use crate::job::Style;
 use crate::laws::sorted;
 use crate::records::{Event, arrivals};
 use crate::world::{Seen, World};
-use crate::{Case, cases, check_run, config, run};
+use crate::{Case, cases, check_run, config, planned, play, run};
 use nilometer_model::batch::Arrival;
 use nilometer_model::engine::{Engine, Pace};
 use nilometer_model::invariant::SHARD_1;
@@ -42,6 +42,25 @@ fn in_cycles(script: &[Event], mut choices: u64) -> Vec<Event> {
 /// Micro-batches of a case, and what they must give.
 pub(crate) fn micro(case: &Case, choices: u64) -> Case {
     Case { script: in_cycles(&case.script, choices), engine: MICRO_BATCH, ..case.clone() }
+}
+
+/// Runs a stream whose watermark has stood still for too long behind some events, by bits of
+/// `choices`: its windows emit what they hold.
+fn timed_out(case: &Case, mut choices: u64, restarts: bool) -> World {
+    let mut world = World::new(planned(case), case.shards, case.seed);
+    let mut reached = Watermark::MIN;
+    for event in &case.script {
+        play(&mut world, case, std::slice::from_ref(event), restarts);
+        if let Event::Watermark(watermark) = event {
+            reached = reached.max(*watermark);
+        }
+        choices = choices.rotate_right(1);
+        if choices & 1 == 1 {
+            world.cycle(reached);
+        }
+    }
+    world.end();
+    world
 }
 
 /// What arrives, watermarks forgotten: the batch.
@@ -85,6 +104,19 @@ proptest! {
             let place = (pane.stage, pane.key.clone(), meta.window, meta.is_other);
             prop_assert!(places.insert(place), "fired twice: {pane:?}");
         }
+    }
+
+    /// Windows that emit by the clock what they hold change nothing but when it is told: total and
+    /// dropped stay those of the stream, what follows such a pane is late, and a restart is not seen.
+    #[test]
+    fn time_that_runs_out_changes_no_total(case in cases(Style::Any), choices in any::<u64>()) {
+        for shards in [1, 3] {
+            let case = Case { shards, ..case.clone() };
+            check_run(&case, &timed_out(&case, choices, false))?;
+        }
+        let alone = Case { shards: 1, ..case };
+        let (whole, restarted) = (timed_out(&alone, choices, false), timed_out(&alone, choices, true));
+        prop_assert_eq!(sorted(&whole.panes), sorted(&restarted.panes));
     }
 
     /// Micro-batches: total and dropped are those of records judged by the watermark of the cycle

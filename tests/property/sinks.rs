@@ -143,7 +143,9 @@ impl Sinks {
         let before = known.as_ref().map(|known| known.last.meta.timing);
         let may_follow = match before {
             None | Some(Timing::Early) => true,
-            Some(Timing::OnTime | Timing::Late) => pane.meta.timing == Timing::Late,
+            Some(Timing::OnTime | Timing::TimedOut | Timing::Late) => {
+                pane.meta.timing == Timing::Late
+            }
         };
         if stage.kind == StageKind::TopK {
             let list = (stage.name.clone(), parent(stage, &pane.key), pane.meta.window);

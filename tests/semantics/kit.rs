@@ -250,7 +250,7 @@ fn follow(emitted: &mut BTreeMap<(String, Window), Emitted>, pane: &Pane) -> i64
             assert_eq!(pane.index, before.index + 1, "PANE-2: {pane}");
             let may_follow = match before.timing {
                 Timing::Early => true,
-                Timing::OnTime | Timing::Late => pane.timing == Timing::Late,
+                Timing::OnTime | Timing::TimedOut | Timing::Late => pane.timing == Timing::Late,
             };
             assert!(may_follow, "PANE-1: {pane} after {:?}", before.timing);
             if is_early { -1 } else { before.nonspeculative + 1 }

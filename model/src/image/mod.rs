@@ -104,6 +104,7 @@ struct GroupImage {
     parent: Vec<Stored>,
     window: Window,
     index: u32,
+    sent: Option<Timing>,
     total: Words,
     candidates: Vec<(Vec<Stored>, Words)>,
     /// Candidates with news, and what came for them where panes tell it.

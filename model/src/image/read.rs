@@ -171,6 +171,7 @@ impl Reader<'_> {
                 group.news_values = news_values;
                 group.other = other;
                 group.index = group_image.index;
+                group.sent = group_image.sent;
             }
         }
         Ok(())

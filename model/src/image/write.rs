@@ -107,6 +107,7 @@ impl Writer<'_> {
                 parent: self.key(&table.spec.parent, &group.parent),
                 window,
                 index: group.index,
+                sent: group.sent,
                 total: self.words(aggregates, &group.total),
                 candidates: candidates.collect(),
                 news: news.collect(),

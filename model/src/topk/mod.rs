@@ -68,6 +68,8 @@ pub(crate) struct Group {
     pub(crate) other: Option<Sent>,
     /// Index of the next firing.
     pub(crate) index: u32,
+    /// Timing of the firing before, if one was emitted.
+    pub(crate) sent: Option<Timing>,
     pub(crate) is_touched: bool,
 }
 
@@ -314,6 +316,22 @@ impl TopKTable {
         Ok(())
     }
 
+    /// The watermark has stood still for too long: groups that it has not completed emit what they
+    /// hold.
+    pub(crate) fn time_out(
+        &mut self,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        for number in 0..self.groups.len() as GroupId {
+            let window = self.groups.get(number as usize).and_then(|group| group.window);
+            if window.is_some_and(|window| self.watermark.0 < window.end()) {
+                self.fire(number, (Timing::TimedOut, false), fired, symbols)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Every group that has news waits for the end of a round.
     pub(crate) fn touch_news(&mut self) {
         for (number, group) in self.groups.iter_mut().enumerate() {
@@ -391,6 +409,9 @@ impl TopKTable {
             return Ok(());
         };
         group.is_touched = false;
+        // A list that was complete is late from then on (PANE-1).
+        let was_complete = group.sent.is_some_and(Timing::completes);
+        let timing = if was_complete { Timing::Late } else { timing };
         let result = if let (Some(window), false) = (group.window, group.news.is_empty()) {
             let pane = PaneMeta {
                 window,
@@ -407,6 +428,7 @@ impl TopKTable {
             let result = Announcement { table: self, pane, panes }.make(&mut group, &best);
             if fired.panes.as_ref().is_some_and(|panes| panes.panes.len() > before) {
                 group.index = group.index.saturating_add(1);
+                group.sent = Some(timing);
             }
             for entry in std::mem::take(&mut group.news) {
                 group.candidates.set_news(&self.layout, entry, None);

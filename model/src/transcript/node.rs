@@ -105,7 +105,7 @@ impl<'a> Node<'a> {
             refinement: bind(setup, &symbols)?,
             shard,
             coordinator: Coordinator::new(
-                setup.progress,
+                setup.plan.engine.heeds(setup.progress),
                 &vec![setup.watermark.idle_after; transcript.partitions as usize],
                 0,
             ),
@@ -262,6 +262,9 @@ impl<'a> Node<'a> {
         }
         let rose = self.coordinator.tick(now);
         self.deliver(rose)?;
+        if let Some(cycle) = self.coordinator.closes() {
+            self.shard.cycle(cycle, &mut self.out).map_err(here)?;
+        }
         self.turn(|pacing| pacing.tick(now))?;
         let idle: Vec<_> = self.coordinator.idle().collect();
         for partition in idle {

@@ -343,9 +343,9 @@ fn pane(kind: PaneKind, cursor: &mut Cursor<'_>) -> Result<Expectation, Problem>
     let window = cursor.window()?;
     let index = cursor.number("#")?;
     let word = cursor.clone().word();
-    let timings = [Timing::Early, Timing::OnTime, Timing::Late];
+    let timings = [Timing::Early, Timing::OnTime, Timing::TimedOut, Timing::Late];
     let Some(timing) = timings.into_iter().find(|timing| timing.name() == word) else {
-        return Err(cursor.missing("a timing (early, on_time or late)"));
+        return Err(cursor.missing("a timing (early, on_time, timed_out or late)"));
     };
     cursor.word();
     let is_last = cursor.eat("last");

@@ -9,6 +9,7 @@ use super::alignment::{Alignment, Grant};
 use super::partition::{Partition, PartitionState, Progress, Reader};
 use super::settings::{AllIdle, ProgressRules};
 use super::standing::Standstill;
+use crate::engine::Cycle;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,8 @@ pub struct Coordinator {
     /// The last tick.
     now: Option<ProcessingTime>,
     standstill: Standstill,
+    /// How often windows were to emit what they hold. Grows only.
+    closings: u64,
 }
 
 impl Coordinator {
@@ -41,6 +44,7 @@ impl Coordinator {
             shares: vec![Watermark::MIN; shares],
             now: None,
             standstill: Standstill::default(),
+            closings: 0,
         }
     }
 
@@ -131,9 +135,15 @@ impl Coordinator {
     }
 
     /// Whether windows are to emit what they hold now, since the watermark has stood still for too
-    /// long: once, and again only when more records have come.
-    pub fn closes(&mut self) -> bool {
-        self.rules.close_after.is_some_and(|limit| self.standstill.closes(limit))
+    /// long: once, and again only when more records have come. Returns the cycle that they end by
+    /// it.
+    pub fn closes(&mut self) -> Option<Cycle> {
+        let limit = self.rules.close_after?;
+        if !self.standstill.closes(limit) {
+            return None;
+        }
+        self.closings = self.closings.saturating_add(1);
+        Some(Cycle { number: self.closings, watermark: self.watermark })
     }
 
     /// The pipeline's watermark.

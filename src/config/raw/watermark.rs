@@ -33,6 +33,8 @@ raw_table! {
         all_idle: RawAllIdle = Default("\"hold\""),
         /// Sources are read in step: one that is further ahead of the slowest than this waits, or `"off"`.
         max_drift: Limit = Default("\"off\""),
+        /// When the watermark has stood still for so long while all sources are at their ends, windows emit what they hold, timed out, or `"off"`.
+        close_after: Limit = Default("\"off\""),
     }
 }
 

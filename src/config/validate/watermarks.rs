@@ -129,7 +129,7 @@ fn rules(
             RawAllIdle::Advance(advance) => AllIdle::Advance(advance.advance.value()?.0),
         },
         max_drift: raw.max_drift.value()?.0,
-        close_after: None,
+        close_after: raw.close_after.value()?.0,
     };
     let is_never = |source: &SourceConfig| source.watermark.settings.idle_after.is_none();
     if rules.all_idle != AllIdle::Hold && sources?.iter().all(is_never) {
