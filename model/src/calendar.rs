@@ -63,6 +63,20 @@ impl Zone {
     pub fn name(self) -> &'static str {
         &self.0.0
     }
+
+    /// By how many milliseconds it has been off UTC since 1972, and will be up to 2100: later years
+    /// follow the rules of those before.
+    fn offsets_since_1972(self) -> Vec<i64> {
+        const SINCE: i64 = 63_072_000;
+        const UNTIL: i64 = 4_102_444_800;
+        let zone = &self.0.1;
+        let Ok(since) = Timestamp::from_second(SINCE) else { return Vec::new() };
+        let later = zone.following(since);
+        let later = later.take_while(|transition| transition.timestamp().as_second() < UNTIL);
+        let mut offsets: Vec<_> = later.map(|transition| transition.offset()).collect();
+        offsets.push(zone.to_offset(since));
+        offsets.into_iter().map(|offset| i64::from(offset.seconds()) * 1_000).collect()
+    }
 }
 
 impl PartialEq for Zone {
@@ -141,13 +155,14 @@ impl Calendar {
         Some(EventTime::from_millis(zoned.timestamp().as_millisecond()))
     }
 
-    /// Whether fixed windows of `size` from `offset` have a boundary wherever these have one.
-    /// Answered for all zones at once: offsets from UTC are, and have been since 1972, whole
-    /// quarters of an hour.
+    /// Whether fixed windows of `size` from `offset` have a boundary wherever these have one since
+    /// 1972: they must divide a day, and whatever the zone is off UTC. (Before that zones went by
+    /// the sun, to the second; an old record counts in the day in which its fixed window begins.)
     pub fn is_cut_by(self, size: Span, offset: i64) -> bool {
-        const QUARTER: i64 = 15 * 60 * 1_000;
+        const DAY: i64 = 86_400_000;
         let size = size.as_millis().max(1);
-        QUARTER % size == 0 && offset.rem_euclid(size) == 0
+        let divides = |span: i64| span.rem_euclid(size) == 0;
+        divides(DAY) && divides(offset) && self.zone.offsets_since_1972().into_iter().all(divides)
     }
 
     /// How long they are, more or less: to compare, not to count with.
@@ -252,6 +267,40 @@ mod tests {
                 Window::new(at(start), at(end)),
                 "{calendar} {time}"
             );
+        }
+    }
+
+    #[test]
+    fn fixed_windows_nest_in_days_where_they_divide_what_the_zone_is_off_utc() {
+        const MINUTE: i64 = 60_000;
+        for (zone, minutes, offset, nests) in [
+            ("Europe/Athens", 60, 0, true),
+            ("Europe/Athens", 120, 0, false),
+            ("Europe/Athens", 60, 30, false),
+            ("Europe/Athens", 60, -60, true),
+            ("Europe/Athens", 7, 0, false),
+            ("America/New_York", 60, 0, true),
+            ("UTC", 24 * 60, 0, true),
+            ("UTC", 48 * 60, 0, false),
+            ("Asia/Kolkata", 60, 0, false),
+            ("Asia/Kolkata", 30, 0, true),
+            // Half an hour of summer time.
+            ("Australia/Lord_Howe", 60, 0, false),
+            ("Australia/Lord_Howe", 30, 0, true),
+            ("Asia/Kathmandu", 15, 0, true),
+            ("Asia/Kathmandu", 30, 0, false),
+        ] {
+            let calendar = Calendar { unit: CalendarUnit::Day, zone: Zone::named(zone).unwrap() };
+            let size = Span::from_millis(minutes * MINUTE);
+            let said = calendar.is_cut_by(size, offset * MINUTE);
+            assert_eq!(said, nests, "{minutes} minutes in days of {zone}");
+            // What is said holds of every day of thirty years.
+            let mut day = calendar.assign(at("2000-01-01T12:00:00Z"));
+            while nests && day.start() < at("2030-01-01T00:00:00Z") {
+                let start = Window::fixed(day.start(), size, offset * MINUTE).start();
+                assert_eq!(start, day.start(), "{minutes} minutes in days of {zone}");
+                day = calendar.assign(day.end());
+            }
         }
     }
 
