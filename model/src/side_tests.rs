@@ -2,6 +2,7 @@
 //! shards, restarts.
 
 use crate::aggregate::Function;
+use crate::aggregate::side::{Millionths, SideFunction};
 use crate::pane::{AccumulationMode, PaneKind};
 use crate::plan::{AggregateSpec, Grouping};
 use crate::planner::{PlanError, plan};
@@ -14,11 +15,18 @@ use std::sync::Arc;
 
 /// Counts of records and of different values, and the median.
 fn spread(name: &str, key: &[&str], mode: AccumulationMode) -> Grouping {
-    let median = Function::Quantile { p: 500_000, accuracy: 100 };
+    let median = Function::Side(SideFunction::Quantile {
+        p: Millionths(500_000),
+        accuracy: Millionths(100),
+    });
     Grouping {
         aggregates: vec![
             AggregateSpec::new("n", Function::Count, None),
-            AggregateSpec::new("different", Function::Distinct { precision: 12 }, Some("v")),
+            AggregateSpec::new(
+                "different",
+                Function::Side(SideFunction::Distinct { precision: 12 }),
+                Some("v"),
+            ),
             AggregateSpec::new("median", median, Some("v")),
         ],
         ..grouping(name, key, mode)
@@ -87,7 +95,10 @@ fn every_mode_shows_what_it_should_and_a_restart_changes_nothing() {
 fn a_rollup_merges_what_its_parent_kept_and_a_median_feeds_another_quantile() {
     let fine = spread("fine", &["a", "b"], AccumulationMode::Discarding);
     let mut coarse = spread("coarse", &["b"], AccumulationMode::Accumulating);
-    coarse.aggregates[2].function = Function::Quantile { p: 999_999, accuracy: 100 };
+    coarse.aggregates[2].function = Function::Side(SideFunction::Quantile {
+        p: Millionths(999_999),
+        accuracy: Millionths(100),
+    });
     let mut run = Run::new(vec![fine, coarse]);
     assert_eq!(run.plan.record_reads(), 1);
     let all: Vec<_> = (1..=6).map(|n| (n, i64::from(n / 2))).collect();
@@ -112,13 +123,13 @@ fn an_image_of_other_settings_is_refused() {
     assert!(decode(|_| {}).is_ok());
     for change in [
         |function: &mut Function| {
-            if let Function::Distinct { precision } = function {
+            if let Function::Side(SideFunction::Distinct { precision }) = function {
                 *precision = 13;
             }
         },
         |function: &mut Function| {
-            if let Function::Quantile { accuracy, .. } = function {
-                *accuracy = 200;
+            if let Function::Side(SideFunction::Quantile { accuracy, .. }) = function {
+                *accuracy = Millionths(200);
             }
         },
     ] {

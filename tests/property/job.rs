@@ -1,6 +1,7 @@
 //! Random jobs: flat groupings, cascades, top-K lists, splits; few keys, small windows.
 
 use nilometer_model::aggregate::Function;
+use nilometer_model::aggregate::side::{Millionths, SideFunction};
 use nilometer_model::pane::{AccumulationMode, Emission};
 use nilometer_model::plan::{
     AggregateSpec, Grouping, Job, KeyColumn, PhaseBy, Spread, Ties, TopKSpec,
@@ -48,8 +49,16 @@ pub(crate) fn column(number: usize) -> KeyColumn {
     }
 }
 
+const fn quantile(p: u32, accuracy: u32) -> Function {
+    let (p, accuracy) = (Millionths(p), Millionths(accuracy));
+    Function::Side(SideFunction::Quantile { p, accuracy })
+}
+
+/// Room for four values.
+const COLLECT: SideFunction = SideFunction::Collect { values_max: 5, bytes_max: 128 };
+
 /// Every aggregate that a grouping may have: name, function, fields, whether it may be split.
-pub(crate) const AGGREGATES: [(&str, Function, &[&str], bool); 15] = [
+pub(crate) const AGGREGATES: [(&str, Function, &[&str], bool); 20] = [
     ("n", Function::Count, &[], false),
     ("sum", Function::Sum, &["v"], false),
     ("big", Function::Sum, &["big"], true),
@@ -62,9 +71,14 @@ pub(crate) const AGGREGATES: [(&str, Function, &[&str], bool); 15] = [
     ("last", Function::Last, &["b"], false),
     ("floats", Function::Sum, &["f"], false),
     ("near", Function::Min, &["c", "d"], false),
-    ("different", Function::Distinct { precision: 12 }, &["c"], false),
-    ("median", Function::Quantile { p: 500_000, accuracy: 10_000 }, &["v"], false),
-    ("most", Function::Quantile { p: 900_000, accuracy: 50_000 }, &["f"], false),
+    ("different", Function::Side(SideFunction::Distinct { precision: 12 }), &["c"], false),
+    ("median", quantile(500_000, 10_000), &["v"], false),
+    ("most", quantile(900_000, 50_000), &["f"], false),
+    ("variance", Function::VARIANCE, &["v"], false),
+    ("stddev", Function::STDDEV_SAMPLE, &["f"], false),
+    ("spread", Function::VARIANCE_SAMPLE, &["big"], false),
+    ("often", Function::Side(SideFunction::Frequent { k: 2, counters: 300 }), &["b"], false),
+    ("list", Function::Side(COLLECT), &["v"], false),
 ];
 
 /// The aggregate of a column that takes each of two fields.

@@ -2,6 +2,7 @@
 
 use crate::windows::only_grows;
 use crate::world::Seen;
+use nilometer_model::aggregate::side::SideFunction;
 use nilometer_model::aggregate::{AggregateLayout, Function};
 use nilometer_model::batch::KeyValues;
 pub(crate) use nilometer_model::batch::Place;
@@ -249,16 +250,24 @@ fn parent(stage: &Stage, key: &KeyValues) -> KeyValues {
 /// Whether `got` is within the stated error of the exact result.
 fn is_near(function: Function, got: &Value, exact: &Value) -> bool {
     match (function, got, exact) {
-        (Function::Quantile { accuracy, .. }, Value::Float(got), exact) => {
+        (
+            Function::Side(SideFunction::Quantile { accuracy, .. }),
+            Value::Float(got),
+            Value::Int(_) | Value::Float(_),
+        ) => {
             let exact = match exact {
                 Value::Int(exact) => *exact as f64,
                 Value::Float(exact) => *exact,
                 _ => return false,
             };
-            (got - exact).abs() <= exact.abs() * (f64::from(accuracy) / 1e6 + 1e-9)
+            (got - exact).abs() <= exact.abs() * (accuracy.as_f64() + 1e-9)
         }
         // Fewer than are kept one by one.
-        (Function::Distinct { .. }, ..) => got == exact,
+        (Function::Side(_), ..) => got == exact,
+        // A root of nothing much.
+        (Function::Variance { .. }, Value::Float(got), Value::Float(exact)) => {
+            (got - exact).abs() <= 1e-6 * exact.abs().max(1.0)
+        }
         _ => is_same(got, exact),
     }
 }
@@ -282,7 +291,7 @@ fn merge(
     let functions = aggregates.accumulators().iter().map(|accumulator| accumulator.function);
     let one = |((before, delta), function): ((&Option<Value>, &Option<Value>), Function)| {
         let (before, delta) = (before.as_ref()?, delta.as_ref()?);
-        if function == Function::Mean {
+        if matches!(function, Function::Mean | Function::Variance { .. } | Function::Side(_)) {
             // A mean without its count cannot be merged.
             return None;
         }

@@ -334,7 +334,7 @@ impl World {
         let stage = &self.plan.stages[batch.stage.index()];
         for (meta, key, words) in batch.iter(stage.key.words(), stage.aggregates.words()) {
             let values = (0..stage.aggregates.accumulators().len())
-                .map(|index| stage.aggregates.finish(words, index).value(&self.symbols));
+                .map(|index| stage.aggregates.result(words, index, &self.symbols));
             self.panes.push(Seen {
                 stage: batch.stage,
                 key: KeyValues(stage.key.values(key, &self.symbols)),

@@ -2,7 +2,7 @@
 //! that one file can hold several; a cell that a stage has no value for is empty, as null is.
 
 use crate::panes::PaneRef;
-use crate::panes::value::{OTHER, bound, is_void, write_int, write_plain};
+use crate::panes::value::{OTHER, bound, is_void, write_int, write_plain, write_plain_result};
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::EventTime;
@@ -101,7 +101,7 @@ impl CsvRows {
                     write_plain(stage.key.read(pane.key, *field), symbols, out);
                 }
                 Some(Cell::Value(number)) => {
-                    write_plain(stage.aggregates.finish(pane.values, *number), symbols, out);
+                    write_plain_result(stage, pane, *number, symbols, out);
                 }
             });
         }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::EventTime;
-use nilometer_model::value::Datum;
+use nilometer_model::value::{Datum, Value};
 use serde_json::Value as Json;
 
 /// An amount of bytes with a decimal unit: `999 B`, `1.23 kB`, `-45.6 MB`.
@@ -66,6 +66,57 @@ pub(crate) fn value(datum: Datum, is_bytes: bool, symbols: &Symbols) -> String {
     }
 }
 
+/// Most entries of a list that a cell shows.
+const LIST_MAX: usize = 5;
+
+/// A text or list that an aggregate makes: of a list the first entries, the most frequent values
+/// with their counts, and how many there are beside them.
+pub(crate) fn own_result(result: &Value) -> String {
+    let text = match result {
+        Value::Null => return String::new(),
+        Value::Text(text) => return text.to_string(),
+        Value::Object(text) => text.to_string(),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Ip(_) => {
+            let mut text = String::new();
+            result.write_json(&mut text);
+            text
+        }
+    };
+    let Ok(Json::Object(members)) = serde_json::from_str(&text) else { return text };
+    let list = |name: &str| members.get(name).and_then(Json::as_array);
+    let (shown, left_out) = match (list("entries"), list("values")) {
+        (Some(entries), _) => (entries.iter().map(entry).collect::<Vec<_>>(), 0),
+        (None, Some(values)) => {
+            let left_out = members.get("left_out").and_then(Json::as_u64).unwrap_or(0);
+            (values.iter().map(plain).collect(), left_out)
+        }
+        (None, None) => return text,
+    };
+    let more = shown.len().saturating_sub(LIST_MAX) as u64 + left_out;
+    let mut text = shown.get(..LIST_MAX).unwrap_or(&shown).join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {} more", count(more.into())));
+    }
+    text
+}
+
+/// A frequent value, how often it came, and by how much that may be too high.
+fn entry(entry: &Json) -> String {
+    let number = |name: &str| entry.get(name).and_then(Json::as_u64).unwrap_or(0);
+    let (value, error) = (entry.get("value").map_or_else(String::new, plain), number("error"));
+    let often = count(number("count").into());
+    if error == 0 {
+        format!("{value} ({often})")
+    } else {
+        let least = number("count").saturating_sub(error);
+        format!("{value} ({} to {often})", count(least.into()))
+    }
+}
+
+fn plain(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+}
+
 /// An object: an exporter by the shortest name it has, anything else as it is.
 fn object(text: &str) -> String {
     let Ok(Json::Object(members)) = serde_json::from_str(text) else { return text.to_owned() };
@@ -121,6 +172,25 @@ mod tests {
         ] {
             assert_eq!(time(EventTime::from_millis(millis)), text);
         }
+    }
+
+    #[test]
+    fn lists_show_their_first_entries_and_how_many_there_are() {
+        let object = |text: &str| own_result(&Value::Object(text.into()));
+        let entry = |value: &str, count: u64, error: u64| {
+            format!(r#"{{"value":{value},"count":{count},"error":{error}}}"#)
+        };
+        let entries = [entry("\"a\"", 1_200, 0), entry("7", 9, 4)].join(",");
+        let frequent = format!(r#"{{"entries":[{entries}],"others_at_most":4}}"#);
+        for (text, shown) in [
+            (frequent.as_str(), "a (1,200), 7 (5 to 9)"),
+            (r#"{"values":[1,2,3,4,5,6],"left_out":2000}"#, "1, 2, 3, 4, 5 and 2,001 more"),
+            (r#"{"values":[],"left_out":0}"#, ""),
+            (r#"{"mine":1}"#, r#"{"mine":1}"#),
+        ] {
+            assert_eq!(object(text), shown);
+        }
+        assert_eq!(own_result(&Value::Text("t".into())), "t");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! order, their names or their meaning, and none is ever left out.
 
 use crate::panes::PaneRef;
-use crate::panes::value::{OTHER, bound, is_void, write_int, write_json};
+use crate::panes::value::{OTHER, bound, is_void, write_int, write_json, write_result};
 use nilometer_model::plan::Stage;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::{EventTime, Window};
@@ -38,7 +38,7 @@ pub fn write_pane(
     out.push_str(",\"values\":{");
     for (number, aggregate) in stage.aggregates.accumulators().iter().enumerate() {
         write_name(number, &aggregate.name, out);
-        write_json(stage.aggregates.finish(pane.values, number), symbols, out);
+        write_result(stage, pane, number, symbols, out);
     }
     out.push_str("}}");
 }

@@ -5,7 +5,7 @@
 
 use crate::panes::PaneRef;
 use crate::panes::pane_json::write_identity;
-use crate::panes::value::{OTHER, bound, is_void, write_int, write_json};
+use crate::panes::value::{OTHER, bound, is_void, write_int, write_json, write_result};
 use nilometer_model::flow::conversation_text;
 use nilometer_model::plan::{Plan, Stage, StageKind};
 use nilometer_model::symbol::Symbols;
@@ -105,10 +105,11 @@ impl Summaries {
             write_json_text(&conversation(stage, pane, fields, symbols), out);
         }
         for (number, aggregate) in stage.aggregates.accumulators().iter().enumerate() {
-            let datum = stage.aggregates.finish(pane.values, number);
-            if datum != Datum::Null {
+            let is_null = stage.aggregates.finish(pane.values, number) == Datum::Null
+                && stage.aggregates.own_result(pane.values, number).is_none();
+            if !is_null {
                 write_name(&aggregate.name, out);
-                write_json(datum, symbols, out);
+                write_result(stage, pane, number, symbols, out);
             }
         }
         for (name, ingress, egress) in &shape.totals {

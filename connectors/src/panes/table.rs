@@ -267,8 +267,13 @@ impl View<'_> {
         for (number, aggregate) in self.stage.aggregates.accumulators().iter().enumerate() {
             let is_bytes = aggregate.name.contains("bytes");
             let cells = shown.iter().map(|(_, values)| {
-                let datum = self.stage.aggregates.finish(*values, number);
-                human::value(datum, is_bytes, self.symbols)
+                match self.stage.aggregates.own_result(*values, number) {
+                    Some(own) => human::own_result(&own),
+                    None => {
+                        let datum = self.stage.aggregates.finish(*values, number);
+                        human::value(datum, is_bytes, self.symbols)
+                    }
+                }
             });
             let is_number = aggregate.result_type().is_numeric();
             columns.push(Column::new(&aggregate.name, is_number, cells));

@@ -1,4 +1,5 @@
-//! Values of panes as text, straight from their words: nothing is allocated per value.
+//! Values of panes as text, straight from their words: nothing is allocated per value, but for
+//! lists and texts that aggregates make.
 
 use crate::panes::PaneRef;
 use nilometer_model::plan::Stage;
@@ -32,6 +33,36 @@ pub(crate) fn write_json(datum: Datum, symbols: &Symbols, out: &mut String) {
         Datum::Bool(truth) => out.push_str(if truth { "true" } else { "false" }),
         // The one place that knows how floats print.
         Datum::Float(number) => Value::Float(number).write_json(out),
+    }
+}
+
+/// Appends the result of aggregate `number` of `pane` as JSON.
+pub(crate) fn write_result(
+    stage: &Stage,
+    pane: PaneRef<'_>,
+    number: usize,
+    symbols: &Symbols,
+    out: &mut String,
+) {
+    match stage.aggregates.own_result(pane.values, number) {
+        Some(own) => own.write_json(out),
+        None => write_json(stage.aggregates.finish(pane.values, number), symbols, out),
+    }
+}
+
+/// Appends the result of aggregate `number` of `pane` as bare text; nothing for null.
+pub(crate) fn write_plain_result(
+    stage: &Stage,
+    pane: PaneRef<'_>,
+    number: usize,
+    symbols: &Symbols,
+    out: &mut String,
+) {
+    match stage.aggregates.own_result(pane.values, number) {
+        Some(Value::Text(text)) => out.push_str(&text),
+        Some(Value::Null) => {}
+        Some(own) => own.write_json(out),
+        None => write_plain(stage.aggregates.finish(pane.values, number), symbols, out),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One aggregate of a stage: what it computes, where it lies, and how values go into it.
 
 use super::function::Function;
+use super::squares;
 use super::words::option_words;
 use crate::value::Type;
 
@@ -50,8 +51,9 @@ impl Step {
             | Function::Max
             | Function::Mean
             | Function::First
-            | Function::Last => Self::Other,
-            Function::Distinct { .. } | Function::Quantile { .. } => Self::Side,
+            | Function::Last
+            | Function::Variance { .. } => Self::Other,
+            Function::Side(_) => Self::Side,
         }
     }
 }
@@ -72,12 +74,22 @@ impl Accumulator {
 
     /// Whether its result is exact.
     pub fn is_exact(&self) -> bool {
-        self.function.is_exact(self.ty)
+        self.error().is_none()
+    }
+
+    /// How far its result may be from the exact one, for people; `None` if it is exact.
+    pub fn error(&self) -> Option<String> {
+        self.function.error(self.ty)
     }
 
     /// The type of its result.
-    pub const fn result_type(&self) -> Type {
+    pub fn result_type(&self) -> Type {
         self.function.result_type(self.ty)
+    }
+
+    /// Whether its result is a text or list that it makes itself, not one of the records'.
+    pub fn is_own_text(&self) -> bool {
+        self.function.has_side() && matches!(self.result_type(), Type::Text | Type::Object)
     }
 
     /// Words that it takes.
@@ -88,7 +100,9 @@ impl Accumulator {
             Function::Mean => 3,
             Function::Min | Function::Max => option_words(self.ty),
             Function::First | Function::Last => 1 + option_words(self.ty),
-            Function::Distinct { .. } | Function::Quantile { .. } => 0,
+            Function::Variance { .. } if self.ty == Type::F64 => squares::FLOAT_WORDS,
+            Function::Variance { .. } => squares::WHOLE_WORDS,
+            Function::Side(_) => 0,
         }
     }
 

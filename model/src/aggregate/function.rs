@@ -1,8 +1,6 @@
-//! What an aggregate computes: a closed set, each with its settings, and what holds for each.
-//!
-//! Settings are whole numbers, so that functions compare exactly: two aggregates are made of each
-//! other's parts only if they keep the same.
+//! What an aggregate computes: a closed set, and what holds for each.
 
+use super::side::SideFunction;
 use crate::value::Type;
 
 /// What an aggregate computes.
@@ -22,44 +20,46 @@ pub enum Function {
     First,
     /// Value with the latest event time (of several, the largest value); null for none.
     Last,
-    /// Number of different values, approximately: HyperLogLog with 2^`precision` registers.
-    Distinct {
-        /// From [`Function::PRECISION_MIN`] to [`Function::PRECISION_MAX`].
-        precision: u8,
+    /// Spread about the mean: the mean of the squares of what each value differs by, as a float.
+    /// Null for none.
+    Variance {
+        /// Of a sample: the squares are divided by n - 1, and one value has none. Else of a whole
+        /// population: they are divided by n.
+        is_sample: bool,
+        /// The square root of it: the standard deviation.
+        is_root: bool,
     },
-    /// The value below which a part of the values lies, approximately: DDSketch. The result is
-    /// within `accuracy` of the value at place floor(p (n - 1)) of n values in ascending order;
-    /// null for none.
-    Quantile {
-        /// Which part, in millionths: more than 0, less than 1,000,000.
-        p: u32,
-        /// Largest relative error, in millionths: from [`Function::ACCURACY_MIN`] to
-        /// [`Function::ACCURACY_MAX`].
-        accuracy: u32,
-    },
+    /// What has no fixed size, and lies beside the words of a window.
+    Side(SideFunction),
 }
 
 impl Function {
-    /// Every function that has no settings.
-    pub const PLAIN: [Self; 7] =
-        [Self::Count, Self::Sum, Self::Min, Self::Max, Self::Mean, Self::First, Self::Last];
+    /// The variance of a population.
+    pub const VARIANCE: Self = Self::Variance { is_sample: false, is_root: false };
+    /// The standard deviation of a population.
+    pub const STDDEV: Self = Self::Variance { is_sample: false, is_root: true };
+    /// The variance of a sample.
+    pub const VARIANCE_SAMPLE: Self = Self::Variance { is_sample: true, is_root: false };
+    /// The standard deviation of a sample.
+    pub const STDDEV_SAMPLE: Self = Self::Variance { is_sample: true, is_root: true };
 
-    /// Least precision of a distinct count: 16 registers.
-    pub const PRECISION_MIN: u8 = 4;
-    /// Precision of a distinct count unless set otherwise: 4,096 registers.
-    pub const PRECISION: u8 = 12;
-    /// Most precision of a distinct count: 65,536 registers.
-    pub const PRECISION_MAX: u8 = 16;
-
-    /// Finest relative accuracy of a quantile, in millionths.
-    pub const ACCURACY_MIN: u32 = 100;
-    /// Relative accuracy of a quantile unless set otherwise, in millionths: 1 %.
-    pub const ACCURACY: u32 = 10_000;
-    /// Coarsest relative accuracy of a quantile, in millionths.
-    pub const ACCURACY_MAX: u32 = 500_000;
+    /// Every function that has a fixed size.
+    pub const FIXED: [Self; 11] = [
+        Self::Count,
+        Self::Sum,
+        Self::Min,
+        Self::Max,
+        Self::Mean,
+        Self::First,
+        Self::Last,
+        Self::VARIANCE,
+        Self::STDDEV,
+        Self::VARIANCE_SAMPLE,
+        Self::STDDEV_SAMPLE,
+    ];
 
     /// The name in configuration files.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
             Self::Sum => "sum",
@@ -68,68 +68,74 @@ impl Function {
             Self::Mean => "mean",
             Self::First => "first",
             Self::Last => "last",
-            Self::Distinct { .. } => "distinct",
-            Self::Quantile { .. } => "quantile",
+            Self::Variance { is_sample: false, is_root: false } => "variance",
+            Self::Variance { is_sample: false, is_root: true } => "stddev",
+            Self::Variance { is_sample: true, is_root: false } => "variance_sample",
+            Self::Variance { is_sample: true, is_root: true } => "stddev_sample",
+            Self::Side(function) => function.name(),
         }
     }
 
     /// Whether values of type `ty` can be aggregated so.
-    pub const fn accepts(self, ty: Type) -> bool {
+    pub fn accepts(self, ty: Type) -> bool {
         match self {
-            Self::Count
-            | Self::Min
-            | Self::Max
-            | Self::First
-            | Self::Last
-            | Self::Distinct { .. } => true,
-            Self::Sum | Self::Mean | Self::Quantile { .. } => ty.is_numeric(),
+            Self::Count | Self::Min | Self::Max | Self::First | Self::Last => true,
+            Self::Sum | Self::Mean | Self::Variance { .. } => ty.is_numeric(),
+            Self::Side(function) => function.accepts(ty),
         }
     }
 
     /// Whether a part can be taken out of a whole again.
-    pub const fn is_subtractable(self) -> bool {
+    pub fn is_subtractable(self) -> bool {
         match self {
-            Self::Count | Self::Sum | Self::Mean | Self::Quantile { .. } => true,
-            Self::Min | Self::Max | Self::First | Self::Last | Self::Distinct { .. } => false,
+            Self::Count | Self::Sum | Self::Mean | Self::Variance { .. } => true,
+            Self::Min | Self::Max | Self::First | Self::Last => false,
+            Self::Side(function) => function.is_subtractable(),
         }
     }
 
     /// Whether a record must be seen once only: of the others, seeing it again changes nothing.
     pub const fn counts_once(self) -> bool {
         match self {
-            Self::Count | Self::Sum | Self::Mean | Self::Quantile { .. } => true,
-            Self::Min | Self::Max | Self::First | Self::Last | Self::Distinct { .. } => false,
+            Self::Count | Self::Sum | Self::Mean | Self::Variance { .. } => true,
+            Self::Min | Self::Max | Self::First | Self::Last => false,
+            Self::Side(function) => function.counts_once(),
         }
     }
 
     /// Whether what it keeps has no fixed size, and lies beside the words of a window.
     pub const fn has_side(self) -> bool {
         match self {
-            Self::Distinct { .. } | Self::Quantile { .. } => true,
+            Self::Side(_) => true,
             Self::Count
             | Self::Sum
             | Self::Min
             | Self::Max
             | Self::Mean
             | Self::First
-            | Self::Last => false,
+            | Self::Last
+            | Self::Variance { .. } => false,
         }
     }
 
-    /// Whether its result over values of type `ty` is exact.
-    pub fn is_exact(self, ty: Type) -> bool {
+    /// How far its result over values of type `ty` may be from the exact one, for people; `None` if
+    /// it is exact.
+    pub fn error(self, ty: Type) -> Option<String> {
+        let rounding = || Some("rounding of floats".to_owned());
         match self {
-            Self::Sum => ty != Type::F64,
-            Self::Mean | Self::Distinct { .. } | Self::Quantile { .. } => false,
-            Self::Count | Self::Min | Self::Max | Self::First | Self::Last => true,
+            Self::Sum if ty != Type::F64 => None,
+            Self::Sum | Self::Mean | Self::Variance { .. } => rounding(),
+            Self::Count | Self::Min | Self::Max | Self::First | Self::Last => None,
+            Self::Side(function) => function.error(),
         }
     }
 
     /// The type of its result over values of type `ty`.
-    pub const fn result_type(self, ty: Type) -> Type {
+    pub fn result_type(self, ty: Type) -> Type {
         match self {
-            Self::Count | Self::Distinct { .. } => Type::U64,
-            Self::Mean | Self::Quantile { .. } => Type::F64,
+            Self::Count => Type::U64,
+            Self::Mean | Self::Variance { .. } => Type::F64,
+            Self::Side(function) => function.result_type(ty),
             Self::Sum => match ty {
                 Type::F64 => Type::F64,
                 Type::Bool
@@ -152,15 +158,15 @@ impl Function {
     #[must_use]
     pub const fn kept(self) -> Self {
         match self {
-            Self::Quantile { accuracy, .. } => Self::Quantile { p: 0, accuracy },
+            Self::Variance { .. } => Self::VARIANCE,
+            Self::Side(function) => Self::Side(function.kept()),
             Self::Count
             | Self::Sum
             | Self::Min
             | Self::Max
             | Self::Mean
             | Self::First
-            | Self::Last
-            | Self::Distinct { .. } => self,
+            | Self::Last => self,
         }
     }
 }

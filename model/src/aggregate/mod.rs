@@ -9,7 +9,9 @@
 
 mod accumulator;
 mod function;
+mod results;
 pub mod side;
+mod squares;
 mod values;
 mod words;
 
@@ -28,8 +30,7 @@ use crate::time::EventTime;
 use crate::value::{Datum, Type};
 use side::Side;
 use words::{
-    add_float, add_int, count, float_sum, keep_extreme, keep_timed, load_option, overflow, smaller,
-    whole,
+    add_float, add_int, count, keep_extreme, keep_timed, load_option, overflow, smaller, whole,
 };
 
 /// A sum no longer fits 128 bits.
@@ -40,6 +41,20 @@ use words::{
 pub struct Overflow {
     /// Name of the aggregate.
     pub aggregate: Box<str>,
+}
+
+/// Merges sums of squares, or takes them out.
+fn merge_squares(
+    words: &mut [u64],
+    (part, accumulator): (&[u64], &Accumulator),
+    is_taken_out: bool,
+) -> Result<(), Overflow> {
+    if accumulator.ty == Type::F64 {
+        squares::merge_double(words, part, is_taken_out);
+        return Ok(());
+    }
+    let merged = squares::merge_whole(words, part, is_taken_out);
+    merged.ok_or_else(|| overflow(accumulator))
 }
 
 /// The accumulators of a stage.
@@ -78,12 +93,21 @@ impl AggregateLayout {
         Values { words: vec![0; self.words], sides: vec![Side::Empty; self.sides] }
     }
 
-    /// Whether `sides` may be side values of this layout: what comes from outside is asked first.
-    pub(crate) fn fits_sides(&self, sides: &[Side]) -> bool {
-        let functions = self.accumulators.iter().map(|accumulator| accumulator.function);
-        let mut functions = functions.filter(|function| function.has_side());
+    /// Makes what was read from outside side values of this layout; says whether they can be that.
+    pub(crate) fn give_sides(&self, sides: &mut [Side]) -> bool {
+        let functions = self.accumulators.iter().filter_map(|known| match known.function {
+            Function::Side(function) => Some(function),
+            Function::Count
+            | Function::Sum
+            | Function::Min
+            | Function::Max
+            | Function::Mean
+            | Function::First
+            | Function::Last
+            | Function::Variance { .. } => None,
+        });
         sides.len() == self.sides
-            && sides.iter().all(|side| functions.next().is_some_and(|function| side.fits(function)))
+            && sides.iter_mut().zip(functions).all(|(side, function)| side.give_to(function))
     }
 
     /// The accumulators, in order.
@@ -140,11 +164,18 @@ impl AggregateLayout {
             (Function::First | Function::Last, datum) => {
                 keep_timed(words, (datum, time), accumulator, symbols);
             }
-            (function @ (Function::Distinct { .. } | Function::Quantile { .. }), datum) => {
-                values.sides[accumulator.side].add(function, datum, symbols);
+            (Function::Variance { .. }, Datum::Int(number)) => {
+                squares::add_whole(words, 1, number, squares::square(number))
+                    .ok_or_else(|| overflow(accumulator))?;
+            }
+            (Function::Variance { .. }, Datum::Float(number)) => {
+                squares::add_double(words, number);
+            }
+            (Function::Side(function), datum) => {
+                values.sides[accumulator.side].add(function, (datum, time), symbols);
             }
             (
-                Function::Sum | Function::Mean,
+                Function::Sum | Function::Mean | Function::Variance { .. },
                 Datum::Null | Datum::Bool(_) | Datum::Text(_) | Datum::Object(_) | Datum::Ip(_),
             ) => {}
         }
@@ -170,9 +201,8 @@ impl AggregateLayout {
         let (words, sides) = (&mut values.words[into.range()], values.sides);
         let (source, parts) = (&source.words[part.range()], source.sides);
         match into.function {
-            Function::Distinct { .. } | Function::Quantile { .. } => {
-                sides[into.side].merge(&parts[part.side]);
-            }
+            Function::Side(_) => sides[into.side].merge(&parts[part.side]),
+            Function::Variance { .. } => merge_squares(words, (source, into), false)?,
             Function::Count => count(&mut words[0], source[0] as i64),
             Function::Sum | Function::Mean => {
                 if into.ty == Type::F64 {
@@ -274,7 +304,8 @@ impl AggregateLayout {
             let words = &mut values.words[accumulator.range()];
             let part = &source.words[accumulator.range()];
             match accumulator.function {
-                Function::Distinct { .. } | Function::Quantile { .. } => {
+                Function::Variance { .. } => merge_squares(words, (part, accumulator), true)?,
+                Function::Side(_) => {
                     let at = accumulator.side;
                     values.sides[at].subtract(&source.sides[at]);
                 }
@@ -296,72 +327,5 @@ impl AggregateLayout {
             }
         }
         Ok(())
-    }
-
-    /// The result of accumulator `index`.
-    pub fn finish<'a>(&self, values: impl Into<ValuesRef<'a>>, index: usize) -> Datum {
-        let Some(accumulator) = self.accumulators.get(index) else { return Datum::Null };
-        let values = values.into();
-        let words = &values.words[accumulator.range()];
-        match accumulator.function {
-            function @ (Function::Distinct { .. } | Function::Quantile { .. }) => {
-                values.sides[accumulator.side].finish(function)
-            }
-            Function::Count => Datum::Int(i128::from(words[0] as i64)),
-            Function::Sum if accumulator.ty == Type::F64 => Datum::Float(float_sum(words)),
-            Function::Sum => Datum::Int(wide(words[0], words[1]) as i128),
-            Function::Mean if words[2] == 0 => Datum::Null,
-            Function::Mean if accumulator.ty == Type::F64 => {
-                Datum::Float(float_sum(words) / words[2] as i64 as f64)
-            }
-            Function::Mean => {
-                Datum::Float((wide(words[0], words[1]) as i128) as f64 / words[2] as i64 as f64)
-            }
-            Function::Min | Function::Max => load_option(words, accumulator.ty),
-            Function::First | Function::Last => load_option(&words[1..], accumulator.ty),
-        }
-    }
-
-    /// The result of accumulator `index` if it is a whole sum or a count, else 0.
-    pub(crate) fn number(&self, words: &[u64], index: usize) -> i128 {
-        let Some(accumulator) = self.accumulators.get(index) else { return 0 };
-        let at = accumulator.word;
-        match accumulator.step() {
-            Step::Whole => whole(&words[at..at + 2]),
-            Step::Count => i128::from(words[at] as i64),
-            Step::Largest | Step::Smallest | Step::Other | Step::Side => 0,
-        }
-    }
-
-    /// Whether every result of `a` equals that of `b`.
-    pub fn same_results<'a, 'b>(
-        &self,
-        a: impl Into<ValuesRef<'a>>,
-        b: impl Into<ValuesRef<'b>>,
-    ) -> bool {
-        let (a, b) = (a.into(), b.into());
-        a == b
-            || (0..self.accumulators.len())
-                .all(|index| self.finish(a, index) == self.finish(b, index))
-    }
-
-    /// The words that hold one-based symbol numbers: what a snapshot must write as text.
-    pub fn symbol_words(&self) -> impl Iterator<Item = usize> + '_ {
-        self.accumulators.iter().filter_map(|accumulator| {
-            let is_text = matches!(accumulator.ty, Type::Text | Type::Object);
-            match accumulator.function {
-                Function::Min | Function::Max if is_text => Some(accumulator.word),
-                Function::First | Function::Last if is_text => Some(accumulator.word + 1),
-                Function::Count
-                | Function::Sum
-                | Function::Mean
-                | Function::Min
-                | Function::Max
-                | Function::First
-                | Function::Last
-                | Function::Distinct { .. }
-                | Function::Quantile { .. } => None,
-            }
-        })
     }
 }

@@ -112,3 +112,80 @@ fn what_was_added_can_be_taken_out_again() {
     layout.merge_all(&mut less, &whole, &symbols).unwrap();
     assert_eq!(layout.finish(&less, 0), Datum::Int(0));
 }
+
+/// The result of values of `ty` cut in two parts, merged; the second taken out again.
+fn variance(function: Function, ty: Type, values: &[Datum], cut: usize) -> (Datum, Datum) {
+    let layout = AggregateLayout::new([("a".into(), function, ty)]);
+    let symbols = Symbols::default();
+    let mut parts = [layout.empty(), layout.empty()];
+    for (index, datum) in values.iter().enumerate() {
+        let part = &mut parts[usize::from(index >= cut)];
+        layout.add(part, 0, (*datum, EventTime::MIN), &symbols).unwrap();
+    }
+    let [mut left, right] = parts;
+    let before = layout.finish(&left, 0);
+    layout.merge_all(&mut left, &right, &symbols).unwrap();
+    let whole = layout.finish(&left, 0);
+    layout.subtract_all(&mut left, &right).unwrap();
+    assert!(near(layout.finish(&left, 0), before, 1e-9), "{left:?} {before:?}");
+    (whole, before)
+}
+
+fn near(a: Datum, b: Datum, error: f64) -> bool {
+    match (a, b) {
+        (Datum::Float(a), Datum::Float(b)) => {
+            a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= error * b.abs()
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// Exact values, from fractions worked out by hand.
+#[test]
+fn variances_are_those_of_the_definition_also_far_from_zero() {
+    use Datum::{Float, Int, Null};
+    let far = [4, 7, 13, 16];
+    let ints = |base: i128| far.map(|value| Int(base + value)).to_vec();
+    let floats = |base: f64| far.map(|value| Float(base + value as f64)).to_vec();
+    let whole = 2_f64.powi(64) - 1.0;
+    for (ty, values, population, sample) in [
+        (Type::I64, ints(0), Float(22.5), Float(30.0)),
+        (Type::I64, ints(-1_000_000_000), Float(22.5), Float(30.0)),
+        (Type::Big, ints(i128::MAX / 8), Float(22.5), Float(30.0)),
+        (Type::Big, ints(i128::MIN / 8), Float(22.5), Float(30.0)),
+        (Type::F64, floats(0.0), Float(22.5), Float(30.0)),
+        (Type::F64, floats(1e9), Float(22.5), Float(30.0)),
+        // As far as doubles tell the values apart.
+        (Type::F64, floats(1e15), Float(22.5), Float(30.0)),
+        (Type::I64, vec![], Null, Null),
+        (Type::F64, vec![Float(1e300)], Float(f64::NAN), Null),
+        (Type::I64, vec![Int(-5)], Float(0.0), Null),
+        (Type::F64, vec![Float(0.1)], Float(0.0), Null),
+        (
+            Type::U64,
+            vec![Int(u64::MAX.into()), Int(0)],
+            Float(whole * whole / 4.0),
+            Float(whole * whole / 2.0),
+        ),
+        (
+            Type::I64,
+            [vec![Int(1); 9_999], vec![Int(0)]].concat(),
+            Float(9_999.0 / 1e8),
+            Float(1e-4),
+        ),
+    ] {
+        for (function, expected) in
+            [(Function::VARIANCE, population), (Function::VARIANCE_SAMPLE, sample)]
+        {
+            for cut in [0, values.len() / 2, values.len()] {
+                let (got, _) = variance(function, ty, &values, cut);
+                let is_same = near(got, expected, 1e-14);
+                assert!(is_same, "{function:?} {ty} {cut}: {got:?} for {expected:?}");
+            }
+        }
+        let (root, _) = variance(Function::STDDEV, ty, &values, 0);
+        if let (Float(root), Float(population)) = (root, population) {
+            assert!(near(Float(root), Float(population.sqrt()), 1e-14));
+        }
+    }
+}

@@ -179,8 +179,8 @@ impl Reader<'_> {
                 | Function::Mean
                 | Function::First
                 | Function::Last
-                | Function::Distinct { .. }
-                | Function::Quantile { .. } => self.nth(record, &spec.fields, copy.number).clone(),
+                | Function::Variance { .. }
+                | Function::Side(_) => self.nth(record, &spec.fields, copy.number).clone(),
             };
             match (interval, &value) {
                 (Some(interval), Value::Int(total)) if spec.spread => {

@@ -10,6 +10,7 @@
 
 mod input;
 mod merging;
+mod sided;
 mod total;
 
 use crate::aggregate::Overflow;

@@ -1,6 +1,6 @@
 //! From what came to results: aggregates over lists of values, and the largest entries of a list.
 
-use super::{KeyValues, Place};
+use super::{KeyValues, Place, sided};
 use crate::aggregate::{Function, Overflow};
 use crate::plan::{AggregateSpec, Grouping, Job, TopKSpec};
 use crate::row::Field;
@@ -49,20 +49,12 @@ impl Inputs {
             Function::Max => values.map(|(_, value)| value).max_by(by_value),
             Function::First => values.min_by(by_time).map(|(_, value)| value),
             Function::Last => values.max_by(by_time).map(|(_, value)| value),
-            Function::Distinct { .. } => {
-                let mut all: Vec<_> = values.map(|(_, value)| value).collect();
-                all.sort_by(by_value);
-                all.dedup_by(|a, b| a == b);
-                return Ok(Value::Int(all.len() as i128));
+            Function::Variance { is_sample, is_root } => {
+                let variance = self.variance(index, (job, spec), is_sample)?;
+                let root = |variance: f64| if is_root { variance.sqrt() } else { variance };
+                return Ok(variance.map_or(Value::Null, |variance| Value::Float(root(variance))));
             }
-            Function::Quantile { p, .. } => {
-                let mut all: Vec<_> = values.map(|(_, value)| value).collect();
-                all.sort_by(by_value);
-                let last = all.len().saturating_sub(1) as u128;
-                // Of n values the one at place floor(p (n - 1)), exactly.
-                let place = usize::try_from(last * u128::from(p) / 1_000_000).unwrap_or(0);
-                all.get(place).copied()
-            }
+            Function::Side(function) => return Ok(sided::result(function, values.collect())),
         };
         Ok(found.cloned().unwrap_or(Value::Null))
     }
@@ -83,6 +75,24 @@ impl Inputs {
         }
         let of = |field: &Field| spec.fields.contains(&field.name) && field.ty == Type::F64;
         Ok(if job.fields.iter().any(of) { Value::Float(float) } else { Value::Int(whole) })
+    }
+
+    /// By the definition, about the mean.
+    fn variance(
+        &self,
+        index: usize,
+        of: (&Job, &AggregateSpec),
+        is_sample: bool,
+    ) -> Result<Option<f64>, Overflow> {
+        let Some(mean) = self.mean(index, of)? else { return Ok(None) };
+        let numbers = self.of(index).map(|(_, value)| match value {
+            Value::Int(number) => *number as f64,
+            Value::Float(number) => *number,
+            Value::Null | Value::Bool(_) | Value::Text(_) | Value::Object(_) | Value::Ip(_) => mean,
+        });
+        let squares: f64 = numbers.map(|number| (number - mean) * (number - mean)).sum();
+        let of = self.of(index).count() - usize::from(is_sample);
+        Ok((of > 0).then(|| squares / of as f64))
     }
 
     fn mean(&self, index: usize, of: (&Job, &AggregateSpec)) -> Result<Option<f64>, Overflow> {

@@ -112,7 +112,7 @@ impl Reader<'_> {
             let mut texts = texts.into_iter();
             for Values { words, sides } in accumulators(&mut machine) {
                 let aggregates = &table.rules.aggregates;
-                if words.len() != aggregates.words() || !aggregates.fits_sides(sides) {
+                if words.len() != aggregates.words() || !aggregates.give_sides(sides) {
                     return Err(other_plan("an aggregate"));
                 }
                 let named = aggregates.symbol_words().filter(|at| words[*at] != 0).count();

@@ -157,8 +157,8 @@ pub fn aggregate_layout(specs: &[AggregateSpec], fields: &[Field]) -> AggregateL
             | Function::Mean
             | Function::First
             | Function::Last
-            | Function::Distinct { .. }
-            | Function::Quantile { .. } => type_of(spec.fields.first()),
+            | Function::Variance { .. }
+            | Function::Side(_) => type_of(spec.fields.first()),
         };
         (spec.name.clone(), spec.function, ty)
     }))

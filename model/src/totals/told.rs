@@ -189,8 +189,8 @@ impl Added {
                 | Function::Mean
                 | Function::First
                 | Function::Last
-                | Function::Distinct { .. }
-                | Function::Quantile { .. },
+                | Function::Variance { .. }
+                | Function::Side(_),
                 _,
             ) => None,
         }

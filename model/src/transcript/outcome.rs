@@ -99,15 +99,15 @@ pub(super) fn emitted(
     stage: &Stage,
     symbols: &Symbols,
 ) -> impl Iterator<Item = Emitted> {
-    batch.iter(stage.key.words(), stage.aggregates.words()).map(move |(meta, key, words)| {
+    batch.iter(stage.key.words(), stage.aggregates.words()).map(move |(meta, key, values)| {
         let void = stage.top_k.as_ref().filter(|_| meta.is_other).map(|top_k| &*top_k.entity);
         let key_text = key_text(&stage.key, key, void, symbols);
         let accumulators = stage.aggregates.accumulators();
-        let values: Vec<_> = (0..accumulators.len())
-            .map(|index| stage.aggregates.finish(words, index).value(symbols))
+        let results: Vec<_> = (0..accumulators.len())
+            .map(|index| stage.aggregates.result(values, index, symbols))
             .collect();
         let names = accumulators.iter().map(|accumulator| &*accumulator.name);
-        let values_text = object_text(names.zip(&values));
+        let values_text = object_text(names.zip(&results));
         Emitted {
             kind: meta.kind,
             stage: stage.name.clone(),

@@ -1,7 +1,7 @@
 //! Data-driven triggers: an expression over the results of a window.
 
 use super::Facts;
-use crate::aggregate::AggregateLayout;
+use crate::aggregate::{Accumulator, AggregateLayout};
 use crate::expr::{BindError, Expr, TypedExpr};
 use crate::row::{Field, Position, RowBatch, RowLayout};
 use crate::symbol::Symbols;
@@ -24,12 +24,19 @@ impl Condition {
         Self { text: text.into(), typed, bound: None }
     }
 
-    /// The fields that a condition over `aggregates` may name: their results.
+    /// The fields that a condition over `aggregates` may name: their results, but for lists and
+    /// texts that they make themselves.
     pub fn fields(aggregates: &AggregateLayout) -> Vec<Field> {
-        let results = aggregates.accumulators().iter();
-        results
+        Self::results(aggregates)
+            .map(|(_, result)| result)
             .map(|result| Field { name: result.name.clone(), ty: result.result_type() })
             .collect()
+    }
+
+    /// Number and aggregate of each field, in order.
+    fn results(aggregates: &AggregateLayout) -> impl Iterator<Item = (usize, &Accumulator)> {
+        let all = aggregates.accumulators().iter().enumerate();
+        all.filter(|(_, result)| !result.is_own_text())
     }
 
     /// Makes the condition ready for windows of `aggregates`.
@@ -48,7 +55,7 @@ impl Condition {
         let Some((expression, layout)) = &self.bound else { return false };
         let mut results = RowBatch::new(Arc::clone(layout));
         let mut row = results.push(EventTime::MIN, Position::default());
-        for (index, slot) in layout.slots().iter().enumerate() {
+        for (slot, (index, _)) in layout.slots().iter().zip(Self::results(facts.aggregates)) {
             row.set(*slot, facts.aggregates.finish(facts.values, index));
         }
         expression.test(results.row(0), facts.symbols).unwrap_or(false)

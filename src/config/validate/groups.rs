@@ -303,8 +303,8 @@ fn check_rank(
             | Function::Mean
             | Function::First
             | Function::Last
-            | Function::Distinct { .. }
-            | Function::Quantile { .. } => false,
+            | Function::Variance { .. }
+            | Function::Side(_) => false,
         };
         if !adds_up {
             problems.add_with_help(

@@ -5,6 +5,7 @@
 //! *multiset* of values alone, not on their order, batches or merges: of more bins than
 //! [`bins_max`] the lowest become one, and the highest always have the same bounds.
 
+use super::function::Millionths;
 use crate::value::Datum;
 use serde::{Deserialize, Serialize};
 
@@ -26,13 +27,10 @@ const INFINITY: i32 = i32::MAX - 1;
 /// Code of what is not a number: behind all that are.
 const NAN: i32 = i32::MAX;
 
-/// What a place of a million millionths would be.
-const MILLION: u32 = 1_000_000;
-
 impl Quantile {
     /// No values.
-    pub(super) const fn new(accuracy: u32) -> Self {
-        Self { accuracy, bins: Vec::new() }
+    pub(super) const fn new(accuracy: Millionths) -> Self {
+        Self { accuracy: accuracy.0, bins: Vec::new() }
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -53,7 +51,7 @@ impl Quantile {
 
     /// Logarithm of the factor from one bin to the next.
     fn step(&self) -> f64 {
-        let accuracy = f64::from(self.accuracy) / f64::from(MILLION);
+        let accuracy = Millionths(self.accuracy).as_f64();
         ((1.0 + accuracy) / (1.0 - accuracy)).ln()
     }
 
@@ -138,11 +136,11 @@ impl Quantile {
         }
     }
 
-    /// The value at place floor(p (n - 1)) of n in ascending order, `p` in millionths, within the
-    /// accuracy; `None` if there are none.
-    pub(super) fn at(&self, p: u32) -> Option<f64> {
+    /// The value at place floor(p (n - 1)) of n in ascending order, within the accuracy; `None` if
+    /// there are none.
+    pub(super) fn at(&self, p: Millionths) -> Option<f64> {
         let sum = self.bins.iter().fold(0_i128, |sum, (_, count)| sum + i128::from(*count));
-        let place = (sum - 1) * i128::from(p.min(MILLION)) / i128::from(MILLION);
+        let place = (sum - 1) * i128::from(p.0) / i128::from(Millionths::ONE.0);
         let mut below = 0_i128;
         let bin = self.bins.iter().find(|(_, count)| {
             below += i128::from(*count);
@@ -152,11 +150,11 @@ impl Quantile {
     }
 
     /// Whether what was read can be used with `accuracy`.
-    pub(super) fn is_sound(&self, accuracy: u32) -> bool {
-        self.accuracy == accuracy
+    pub(super) fn is_sound(&self, accuracy: Millionths) -> bool {
+        self.accuracy == accuracy.0
             && self.bins.is_sorted_by(|(a, _), (b, _)| a < b)
             && self.bins.iter().all(|(_, count)| *count != 0)
-            && self.bins.len() <= bins_max(accuracy)
+            && self.bins.len() <= bins_max(accuracy.0)
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -175,11 +173,13 @@ pub(super) fn bins_max(accuracy: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::Function;
+    use crate::aggregate::side::SideFunction;
     use proptest::prelude::*;
 
+    const MILLION: u32 = Millionths::ONE.0;
+
     fn of(accuracy: u32, numbers: &[f64]) -> Quantile {
-        let mut quantile = Quantile::new(accuracy);
+        let mut quantile = Quantile::new(Millionths(accuracy));
         for number in numbers {
             quantile.add(Datum::Float(*number));
         }
@@ -191,11 +191,11 @@ mod tests {
         let hundred: Vec<_> = (1..=100).map(f64::from).collect();
         let quantile = of(1_000, &hundred);
         for (p, exact) in [(10_000, 1.0), (500_000, 50.0), (900_000, 90.0), (999_999, 99.0)] {
-            let got = quantile.at(p).unwrap();
+            let got = quantile.at(Millionths(p)).unwrap();
             assert!((got / exact - 1.0).abs() <= 0.001_000_1, "{p}: {got}");
         }
-        assert_eq!(of(1_000, &[]).at(500_000), None);
-        assert_eq!(of(1_000, &[0.0, -0.0, 0.0]).at(500_000), Some(0.0));
+        assert_eq!(of(1_000, &[]).at(Millionths(500_000)), None);
+        assert_eq!(of(1_000, &[0.0, -0.0, 0.0]).at(Millionths(500_000)), Some(0.0));
     }
 
     #[test]
@@ -205,20 +205,22 @@ mod tests {
         for (place, exact) in ends.iter().enumerate() {
             // The next higher millionth: places are rounded down.
             let p = (place as u32 * MILLION).div_ceil(7);
-            let got = quantile.at(p).unwrap();
+            let got = quantile.at(Millionths(p)).unwrap();
             let off = if *exact == got { 0.0 } else { (got / exact - 1.0).abs() };
             assert!(off <= 0.010_001, "{place}: {got} for {exact}");
         }
-        assert_eq!(quantile.at((6 * MILLION).div_ceil(7)), Some(f64::INFINITY));
-        assert!(quantile.at(MILLION).unwrap().is_nan());
-        let mut whole = Quantile::new(10_000);
+        assert_eq!(quantile.at(Millionths((6 * MILLION).div_ceil(7))), Some(f64::INFINITY));
+        assert!(quantile.at(Millionths::ONE).unwrap().is_nan());
+        let mut whole = Quantile::new(Millionths(10_000));
         whole.add(Datum::Int(i128::MAX));
-        assert!((whole.at(500_000).unwrap() / 2_f64.powi(127) - 1.0).abs() <= 0.010_001);
+        assert!(
+            (whole.at(Millionths(500_000)).unwrap() / 2_f64.powi(127) - 1.0).abs() <= 0.010_001
+        );
     }
 
     #[test]
     fn of_too_many_bins_the_lowest_are_one() {
-        let accuracy = Function::ACCURACY;
+        let accuracy = SideFunction::ACCURACY.0;
         let wide: Vec<_> =
             (-300..300).flat_map(|e| [1.0, 2.0, 4.0, 7.0].map(|m| m * 10_f64.powi(e))).collect();
         let bins_max = bins_max(accuracy);
@@ -231,7 +233,7 @@ mod tests {
         turned.reverse();
         assert_eq!(of(accuracy, &turned), quantile);
         // The highest are as they would be without the bound.
-        let got = quantile.at(900_000).unwrap();
+        let got = quantile.at(Millionths(900_000)).unwrap();
         let exact = wide[(wide.len() - 1) * 9 / 10];
         assert!((got / exact - 1.0).abs() <= 0.010_001, "{got} for {exact}");
     }
@@ -254,13 +256,13 @@ mod tests {
             let mut sorted = numbers.clone();
             sorted.sort_by(f64::total_cmp);
             let exact = sorted[((sorted.len() - 1) as u64 * u64::from(p) / 1_000_000) as usize];
-            let (got, error) = (whole.at(p).unwrap(), f64::from(accuracy) / 1e6 + 1e-9);
+            let (got, error) = (whole.at(Millionths(p)).unwrap(), f64::from(accuracy) / 1e6 + 1e-9);
             prop_assert!((got - exact).abs() <= exact.abs() * error, "{} for {}", got, exact);
             let mut less = of(accuracy, left);
             less.negate();
             merged.merge(&less);
             prop_assert_eq!(merged, of(accuracy, right));
-            prop_assert!(whole.is_sound(accuracy));
+            prop_assert!(whole.is_sound(Millionths(accuracy)));
         }
     }
 }
