@@ -17,7 +17,8 @@
 //!   delta of the cycle. So nothing of two cycles is ever on the way, and the end follows the last.
 //! - A delta is not overtaken by the stage watermark of its sender: one sender, one receiver. The
 //!   receiver's stage watermark is the minimum over senders, so no other sender can raise it past
-//!   that delta. Rounds of closing lie behind both, see [`crate::closing`].
+//!   that delta. Rounds of closing lie behind both, see
+//!   [`nilometer_model::node::closing`].
 //! - A pane is not overtaken by the watermark that fired it: the shard appends panes to the sink's
 //!   mailbox, then the watermark, and a sink takes the minimum over shards.
 //! - The first tick is not overtaken by a record: the clock appends it to the shards' mailboxes
@@ -28,7 +29,7 @@
 
 use crate::coordinator::CoordinatorActor;
 use crate::message::{
-    Closed, Cut, CycleBegun, CycleFinished, Drain, Ended, Exchanged, Granted, Handled, Late, Mark,
+    Closed, Cut, CycleBegun, CycleFinished, Drain, Ended, Exchanged, Granted, Handled, Late,
     Marked, Panes, Passed, Progress, Records, Returned, StageMarked, Tick, Turn, Waiting,
 };
 use crate::report::Report;
@@ -38,6 +39,7 @@ use crate::source::SourceActor;
 use actix::dev::ToEnvelope;
 use actix::dev::channel::{AddressReceiver, channel};
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
+use nilometer_model::node::Mark;
 use nilometer_model::shard::ExchangeMark;
 use nilometer_model::time::Watermark;
 use nilometer_model::watermark;

@@ -1,5 +1,5 @@
-//! The actors of nilometer: shells that carry records, panes and marks between the machines of the
-//! model. They decide nothing about windows.
+//! The actors of nilometer: shells that carry records, panes and marks between the machines of
+//! [`nilometer_model::node`]. They decide nothing.
 //!
 //! Read in this order: `message` (what is said), `deliver` (why nothing overtakes), [`credit`] (why
 //! memory is bounded), then along the line: `source`, `shard`, `sink`, with `coordinator` and
@@ -15,9 +15,7 @@
 //! send outside of `deliver`; a lock or a blocking call on the thread of a shard.
 
 mod clock;
-mod closing;
 mod coordinator;
-pub mod credit;
 mod deliver;
 mod message;
 pub mod meter;
@@ -28,4 +26,5 @@ mod sink;
 mod source;
 mod wiring;
 
+pub use nilometer_model::node::credit;
 pub use wiring::StartError;

@@ -8,25 +8,14 @@ use crate::credit::Credit;
 use crate::shard::ShardActor;
 use crate::source::SourceActor;
 use actix::{Addr, Message};
-use nilometer_model::engine::Cycle;
 use nilometer_model::late::LateBatch;
+use nilometer_model::node::Mark;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
 use nilometer_model::time::{EventTime, ProcessingTime, Watermark};
 use nilometer_model::watermark;
 use std::sync::Arc;
-
-/// What must not overtake records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
-    /// No record with an earlier event time is still to come.
-    Watermark(Watermark),
-    /// A cycle of micro-batches ends; or, in a stream, the watermark has stood still for too long.
-    Cycle(Cycle),
-    /// Nothing is still to come.
-    End,
-}
 
 /// Source to shard: records whose keys the shard owns.
 pub(crate) struct Records {

@@ -11,16 +11,13 @@ use crate::report::{Failure, Report, SinkReport};
 use actix::{Actor, Context, Handler};
 use nilometer_connectors::sink::{SinkError, Writer};
 use nilometer_model::late::LateBatch;
-use nilometer_model::pane::{PaneBatch, PaneKind, Timing};
-use nilometer_model::time::Watermark;
+use nilometer_model::node::{Overtaken, SinkOrder};
+use nilometer_model::pane::{PaneBatch, PaneKind};
 
 /// Writes to one output.
 pub(crate) struct SinkActor {
     pub(crate) writer: Writer,
-    /// What each shard has let pass. Rises only (WM-1).
-    pub(crate) passed: Vec<Watermark>,
-    /// Shards that have not ended. Falls only.
-    pub(crate) open_shards: usize,
+    pub(crate) order: SinkOrder,
     /// Whether something was written since the last flush.
     pub(crate) is_dirty: bool,
     pub(crate) report: SinkReport,
@@ -73,17 +70,12 @@ impl SinkActor {
 
     /// A pane that a watermark should have come behind, and did not.
     fn check_order(&mut self, shard: usize, panes: &PaneBatch) {
-        let Some(passed) = self.passed.get(shard).copied() else { return };
-        let is_overtaken = panes.panes.iter().any(|pane| match (pane.kind, pane.timing) {
-            (PaneKind::Insert, Timing::Early | Timing::OnTime | Timing::TimedOut) => {
-                pane.window.end() <= passed.0
-            }
-            // A retraction repeats the timing of what it takes back.
-            (PaneKind::Retract, _) | (PaneKind::Insert, Timing::Late) => false,
-        });
-        if is_overtaken && !self.report.has_failed {
+        let Err(Overtaken { shard, stage, passed }) = self.order.panes(shard, panes) else {
+            return;
+        };
+        if !self.report.has_failed {
             let name = self.report.name.clone();
-            self.fail(Failure::Order { name, shard, stage: panes.stage, passed });
+            self.fail(Failure::Order { name, shard, stage, passed });
         }
     }
 }
@@ -116,14 +108,9 @@ impl Handler<Passed> for SinkActor {
 
     fn handle(&mut self, message: Passed, _: &mut Self::Context) {
         match message {
-            Passed::Watermark { shard, watermark } => {
-                if let Some(passed) = self.passed.get_mut(shard) {
-                    *passed = watermark.max(*passed);
-                }
-            }
+            Passed::Watermark { shard, watermark } => self.order.passed(shard, watermark),
             Passed::All => {
-                self.open_shards = self.open_shards.saturating_sub(1);
-                if self.open_shards == 0 {
+                if self.order.ended() {
                     self.attempt(|writer| writer.close());
                     self.reports.report(Report::Sink(self.report.clone()));
                 }
@@ -138,59 +125,6 @@ impl Handler<Tick> for SinkActor {
     fn handle(&mut self, _: Tick, _: &mut Self::Context) {
         if std::mem::take(&mut self.is_dirty) {
             self.attempt(|writer| writer.flush());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nilometer_connectors::memory::MemorySink;
-    use nilometer_model::aggregate::ValuesRef;
-    use nilometer_model::pane::{PaneMeta, StageId};
-    use nilometer_model::time::{EventTime, Window};
-
-    fn panes(kind: PaneKind, timing: Timing) -> PaneBatch {
-        let window = Window::new(EventTime::from_millis(0), EventTime::from_millis(10));
-        let event_time = window.last_instant();
-        let (index, is_last, is_other) = (0, false, false);
-        let mut panes = PaneBatch::new(StageId(3));
-        let meta = PaneMeta { window, index, timing, is_last, kind, event_time, is_other };
-        panes.push(&[], meta, ValuesRef::default());
-        panes
-    }
-
-    #[test]
-    fn a_pane_behind_its_watermark_is_a_failure() {
-        use PaneKind::{Insert, Retract};
-        for (passed, shard, kind, timing, is_overtaken) in [
-            (9, 0, Insert, Timing::OnTime, false),
-            (10, 0, Insert, Timing::OnTime, true),
-            (10, 0, Insert, Timing::Early, true),
-            (10, 0, Insert, Timing::TimedOut, true),
-            (10, 0, Insert, Timing::Late, false),
-            (10, 0, Retract, Timing::OnTime, false),
-            (10, 1, Insert, Timing::OnTime, false),
-        ] {
-            let (reports, mut reported) = Reports::new();
-            let passed = Watermark(EventTime::from_millis(passed));
-            let mut sink = SinkActor {
-                writer: Writer::Panes(Box::new(MemorySink::new(|_| Ok(())))),
-                passed: vec![passed, Watermark::MIN],
-                open_shards: 2,
-                is_dirty: false,
-                report: SinkReport::default(),
-                reports,
-            };
-            let panes = panes(kind, timing);
-            sink.check_order(shard, &panes);
-            sink.write(&panes);
-            let is_told = matches!(
-                reported.try_recv(),
-                Ok(Report::Failure(Failure::Order { stage: StageId(3), .. }))
-            );
-            assert_eq!(is_told, is_overtaken, "{kind:?} {timing:?} of shard {shard}");
-            assert_eq!(sink.report.has_failed, is_overtaken);
         }
     }
 }

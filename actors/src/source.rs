@@ -1,15 +1,11 @@
-//! A source: one per reader, on its own thread, since reading may block. It reads, hands records on
-//! to the shards against credits, and reports progress behind them.
+//! A source: one per reader, on its own thread, since reading may block. A shell around
+//! [`SourceNode`], which decides when to read and what to report: this one reads, counts what became
+//! of records, and sends.
 //!
-//! Turns: as long as it may read, one [`Turn`] lies in its own mailbox, so that whatever else has
-//! come is handled between two reads. Where sources read in step, what was read waits in hand until
-//! the coordinator says that its turn has come. Under micro-batches it stops at its cut until the
-//! next cycle has begun. Invariants: nothing is read without credits; what
-//! was read is handed on before the progress that covers it is reported, and while it waits no more
-//! is promised than the earliest of it; the end is reported once.
+//! Invariant: what a step gives is sent in order, and what was found beside records is written
+//! before the end is reported.
 
 use crate::coordinator::CoordinatorActor;
-use crate::credit::{Credit, Purse};
 use crate::deliver::{self, Reports};
 use crate::message::{Cut, CycleBegun, Drain, Granted, Records, Returned, Tick, Turn, Waiting};
 use crate::meter::Meters;
@@ -19,11 +15,10 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use nilometer_connectors::account::Reason;
 use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
 use nilometer_connectors::sink::SinkError;
-use nilometer_connectors::source::{Found, Polled, Source, SourceError, State};
-use nilometer_model::engine;
-use nilometer_model::ingest::{Ingest, Taken};
+use nilometer_connectors::source::{Found, Polled, Source, State};
+use nilometer_model::ingest::Taken;
+use nilometer_model::node::{FromSource, SourceNode, Stand};
 use nilometer_model::row::Position;
-use nilometer_model::watermark::{Progress, Reader, Surroundings};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The dead-letter file, which all sources write to.
@@ -38,23 +33,6 @@ pub(crate) struct SourceLinks {
     pub(crate) reports: Reports,
 }
 
-/// Whether a source may read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// It waits for the first tick, so that no record is handled before the time is known.
-    Starting,
-    /// A turn lies in its mailbox.
-    Reading,
-    /// It waits for credits.
-    Waiting,
-    /// It waits for its turn, with records in hand.
-    Aligning,
-    /// It waits for the next cycle to begin.
-    AtCut,
-    /// It reads no more.
-    Ended,
-}
-
 /// Reads one partition.
 pub(crate) struct SourceActor {
     pub(crate) name: Arc<str>,
@@ -62,92 +40,31 @@ pub(crate) struct SourceActor {
     pub(crate) partition: u32,
     pub(crate) reader: Box<dyn Source>,
     pub(crate) polled: Polled,
-    pub(crate) ingest: Ingest,
-    pub(crate) purse: Purse,
-    /// Where it stops reading for now.
-    pub(crate) cut: engine::Cut,
-    pub(crate) phase: Phase,
-    /// Whether what was read waits for its turn.
-    pub(crate) is_in_step: bool,
-    /// What the reader said behind the records in hand. `None` unless the phase is
-    /// [`Phase::Aligning`].
-    pub(crate) at_hand: Option<Result<State, SourceError>>,
-    /// The last tick, and what the others had come to when its turn came last.
-    pub(crate) around: Surroundings,
-    /// The last report, so that silence is reported once.
-    pub(crate) reported: Option<Progress>,
+    pub(crate) machine: SourceNode,
     pub(crate) links: SourceLinks,
 }
 
 impl SourceActor {
-    /// Goes on reading, if it has not come to its cut and there are credits.
-    fn go_on(&mut self, ctx: &Context<Self>) {
-        if self.cut.is_reached() {
-            self.phase = Phase::AtCut;
-        } else if self.purse.room().is_some() {
-            self.phase = Phase::Reading;
-            return deliver::turn(&ctx.address());
-        } else {
-            self.phase = Phase::Waiting;
-        }
-        // As long as it cannot read, nobody knows whether it is silent.
-        if self.reader_stands() == Some(Reader::AtEnd) {
-            self.report_progress(false, Reader::Blocked);
-        }
-        if self.phase == Phase::AtCut {
-            let (partition, after) = (self.partition, self.cut.after());
-            deliver::cut(&self.links.coordinator, Cut { partition, after });
-        }
-    }
-
-    fn read(&mut self, ctx: &Context<Self>) {
-        let Some(room) = self.purse.room() else { return self.go_on(ctx) };
-        let state = self.reader.poll(self.cut.room(room), &mut self.polled);
-        match self.polled.batch.times().iter().min().copied() {
-            Some(head) if self.is_in_step => {
-                self.phase = Phase::Aligning;
-                self.at_hand = Some(state);
-                self.write_aside();
-                let watermark = self.ingest.watermark_before(head, self.around);
-                let waiting = Waiting { partition: self.partition, head, watermark };
-                deliver::waiting(&self.links.coordinator, waiting);
-            }
-            Some(_) | None => self.take(state, ctx),
-        }
-    }
-
-    /// Takes the records that the reader gave before it said `state`.
-    fn take(&mut self, state: Result<State, SourceError>, ctx: &Context<Self>) {
-        let has_records = !self.polled.batch.is_empty();
-        self.cut.read(self.polled.batch.len());
-        let taken = self.ingest.take(&mut self.polled.batch, self.around);
-        self.hand_on(taken, ctx);
-        self.write_aside();
-        match state {
-            Ok(State::More) => {
-                self.report_progress(has_records, Reader::Behind);
-                self.go_on(ctx);
-            }
-            Ok(State::Pending) => {
-                self.report_progress(has_records, Reader::AtEnd);
-                self.go_on(ctx);
-            }
-            Ok(State::End) => {
-                self.report_progress(has_records, Reader::Behind);
-                self.end(true);
-            }
+    fn read(&mut self) {
+        let Some(room) = self.machine.turn() else { return };
+        let stand = match self.reader.poll(room, &mut self.polled) {
+            Ok(State::More) => Stand::More,
+            Ok(State::Pending) => Stand::Pending,
+            Ok(State::End) => Stand::End,
             Err(error) => {
-                self.report_progress(has_records, Reader::Behind);
                 let failure = Failure::Source { name: self.name.clone(), error };
                 self.links.reports.report(Report::Failure(failure));
-                self.end(false);
+                Stand::Failed
             }
-        }
+        };
+        let taken = self.machine.read(&mut self.polled.batch, stand);
+        self.count(taken);
     }
 
-    /// Hands records on to the shards and counts what became of the others.
-    fn hand_on(&mut self, taken: Taken, ctx: &Context<Self>) {
+    /// Counts what became of records.
+    fn count(&mut self, taken: Taken) {
         let account = &mut self.polled.account;
+        account.accepted = account.accepted.saturating_add(taken.accepted);
         account.filtered = account.filtered.saturating_add(taken.filtered);
         account.marks.add("reordered", taken.marks.reordered);
         account.marks.add("clamped", taken.marks.clamped);
@@ -159,14 +76,6 @@ impl SourceActor {
         for failed in taken.failed {
             self.reject(failed.position, Reason::Expression, &failed.to_string());
         }
-        for (owner, batch) in taken.parts {
-            let Some(shard) = self.links.shards.get(owner) else { continue };
-            let credit = Credit { records: batch.len(), bytes: batch.bytes() };
-            self.purse.take(credit);
-            let accepted = &mut self.polled.account.accepted;
-            *accepted = accepted.saturating_add(batch.len() as u64);
-            deliver::records(shard, Records { batch, credit, source: ctx.address() });
-        }
     }
 
     /// Rejects a record that was read and decoded.
@@ -174,6 +83,33 @@ impl SourceActor {
         // Counted from 1, as people do.
         let place = Place::Record(position.offset.saturating_add(1));
         self.polled.reject(Found::new(&self.name, place, &[]), reason, detail);
+    }
+
+    /// Writes what was found beside records, and sends what is to be sent.
+    fn forward(&mut self, ctx: &Context<Self>) {
+        self.write_aside();
+        if let Some(meter) = self.links.meters.sources().get(self.partition as usize) {
+            meter.set(self.polled.account.read, self.reader.progress());
+        }
+        let (partition, coordinator) = (self.partition, self.links.coordinator.clone());
+        for send in self.machine.take_sends() {
+            match send {
+                FromSource::Turn => deliver::turn(&ctx.address()),
+                FromSource::Records { shard, batch, credit } => {
+                    let Some(shard) = self.links.shards.get(shard) else { continue };
+                    deliver::records(shard, Records { batch, credit, source: ctx.address() });
+                }
+                FromSource::Progress(report) => deliver::progress(&coordinator, report),
+                FromSource::Waiting { head, watermark } => {
+                    deliver::waiting(&coordinator, Waiting { partition, head, watermark });
+                }
+                FromSource::Cut { after } => deliver::cut(&coordinator, Cut { partition, after }),
+                FromSource::Ended { is_finished } => {
+                    deliver::ended(&coordinator, partition);
+                    self.report_end(is_finished);
+                }
+            }
+        }
     }
 
     /// What the reader found beside records.
@@ -188,48 +124,7 @@ impl SourceActor {
         }
     }
 
-    /// Where the reader stood when it was reported last.
-    fn reader_stands(&self) -> Option<Reader> {
-        self.reported.as_ref().map(|reported| reported.reader)
-    }
-
-    fn report_progress(&mut self, has_records: bool, reader: Reader) {
-        let index = self.partition as usize;
-        if let Some(meter) = self.links.meters.sources().get(index) {
-            meter.set(self.polled.account.read, self.reader.progress());
-        }
-        let estimate = self.ingest.generator();
-        let report = Progress {
-            partition: self.partition,
-            watermark: estimate.watermark(),
-            shares: estimate.shares().to_vec(),
-            head: estimate.head(),
-            reader,
-            has_records,
-        };
-        if has_records || self.reported.as_ref() != Some(&report) {
-            deliver::progress(&self.links.coordinator, report.clone());
-            self.reported = Some(report);
-        }
-    }
-
-    /// Where records take the time of their arrival, the time itself is progress.
-    fn report_time(&mut self, reader: Option<Reader>) {
-        let follows_clock = self.ingest.generator().arrival().is_some();
-        if let Some(reader) = reader.filter(|_| follows_clock) {
-            self.report_progress(false, reader);
-        }
-    }
-
-    /// Reports the end. A partition that has finished promises everything; one that was told to
-    /// stop promises what it did before.
-    fn end(&mut self, is_finished: bool) {
-        self.phase = Phase::Ended;
-        self.report_progress(false, self.reader_stands().unwrap_or(Reader::Behind));
-        if is_finished {
-            self.report_progress(false, Reader::Finished);
-        }
-        deliver::ended(&self.links.coordinator, self.partition);
+    fn report_end(&mut self, is_finished: bool) {
         with_file(&mut self.links, DeadLetterFile::flush);
         let (name, account) = (self.name.clone(), self.polled.account.clone());
         let report = SourceReport { name, account, is_finished };
@@ -259,17 +154,9 @@ impl Handler<Tick> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, Tick(now): Tick, ctx: &mut Self::Context) {
-        self.around.now = Some(now);
-        self.ingest.tick(now);
         with_file(&mut self.links, DeadLetterFile::flush);
-        match self.phase {
-            Phase::Starting => self.go_on(ctx),
-            Phase::Reading => self.report_time(self.reader_stands()),
-            Phase::Waiting | Phase::Aligning | Phase::AtCut => {
-                self.report_time(Some(Reader::Blocked));
-            }
-            Phase::Ended => {}
-        }
+        self.machine.tick(now);
+        self.forward(ctx);
     }
 }
 
@@ -277,9 +164,8 @@ impl Handler<Turn> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, _: Turn, ctx: &mut Self::Context) {
-        if self.phase == Phase::Reading {
-            self.read(ctx);
-        }
+        self.read();
+        self.forward(ctx);
     }
 }
 
@@ -287,10 +173,8 @@ impl Handler<Returned> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, Returned(credit): Returned, ctx: &mut Self::Context) {
-        self.purse.give_back(credit);
-        if self.phase == Phase::Waiting {
-            self.go_on(ctx);
-        }
+        self.machine.returned(credit);
+        self.forward(ctx);
     }
 }
 
@@ -298,10 +182,9 @@ impl Handler<Granted> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, message: Granted, ctx: &mut Self::Context) {
-        if let Some(state) = self.at_hand.take() {
-            self.around.others = message.others;
-            self.take(state, ctx);
-        }
+        let taken = self.machine.granted(&mut self.polled.batch, message.others);
+        self.count(taken);
+        self.forward(ctx);
     }
 }
 
@@ -309,10 +192,8 @@ impl Handler<CycleBegun> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, message: CycleBegun, ctx: &mut Self::Context) {
-        self.cut.next(message.number);
-        if self.phase == Phase::AtCut {
-            self.go_on(ctx);
-        }
+        self.machine.cycle_begun(message.number);
+        self.forward(ctx);
     }
 }
 
@@ -320,13 +201,11 @@ impl Handler<Drain> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, _: Drain, ctx: &mut Self::Context) {
-        // What has been read passes, whosever turn it is.
-        if let Some(state) = self.at_hand.take() {
-            self.take(state, ctx);
-        }
-        if self.phase != Phase::Ended {
+        let (taken, is_stopped) = self.machine.drain(&mut self.polled.batch);
+        self.count(taken);
+        if is_stopped {
             self.reader.stop(&mut self.polled);
-            self.end(false);
         }
+        self.forward(ctx);
     }
 }

@@ -4,30 +4,30 @@
 //! clock at the very end: sources begin with its first tick, so every actor lives by then.
 
 use crate::clock::ClockActor;
-use crate::closing::Closing;
 use crate::coordinator::CoordinatorActor;
-use crate::credit::{Backlog, Limits, Purse};
+use crate::credit::Limits;
 use crate::deliver::{self, Reports};
 use crate::meter::Meters;
 use crate::node::{Node, Outcome, Parts, SinkPart, SourcePart};
 use crate::report::SinkReport;
-use crate::shard::{Route, ShardActor, ShardLinks};
+use crate::shard::{ShardActor, ShardLinks};
 use crate::sink::SinkActor;
-use crate::source::{DeadLetters, Phase, SourceActor, SourceLinks};
+use crate::source::{DeadLetters, SourceActor, SourceLinks};
 use actix::dev::channel::AddressReceiver;
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
 use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Polled;
-use nilometer_model::engine::{Cut, Cycles};
 use nilometer_model::expr::Refinement;
 use nilometer_model::ingest::Ingest;
-use nilometer_model::plan::{Plan, Stage};
-use nilometer_model::shard::{Output, Shard};
-use nilometer_model::symbol::Symbols;
-use nilometer_model::time::{Span, Watermark};
-use nilometer_model::watermark::{
-    Coordinator, Estimation, FutureSkew, ProgressRules, Surroundings,
+use nilometer_model::node::closing::Closing;
+use nilometer_model::node::{
+    CoordinatorNode, Route, ShardNode, ShardParts, SinkOrder, SourceNode, SourceParts,
 };
+use nilometer_model::plan::{Plan, Stage};
+use nilometer_model::shard::Shard;
+use nilometer_model::symbol::Symbols;
+use nilometer_model::time::Span;
+use nilometer_model::watermark::{Coordinator, ProgressRules};
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -79,7 +79,7 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         shards: parts.shards.max(1),
         progress: parts.progress,
         patience: parts.sources.iter().map(|part| part.watermark.settings.idle_after).collect(),
-        is_in_step: is_in_step(&parts.progress, parts.sources.iter().map(|part| &part.watermark)),
+        is_in_step: parts.progress.reads_in_step(parts.sources.iter().map(|part| &part.watermark)),
         refinement: parts.refinement,
         dead_letters: parts.dead_letters.map(|file| Arc::new(Mutex::new(file))),
         limits: parts.limits,
@@ -148,16 +148,6 @@ fn routes(plan: &Plan, sinks: &[SinkPart]) -> Result<Vec<Route>, StartError> {
     plan.stages.iter().map(of_stage).collect()
 }
 
-/// Whether sources wait for their turns: so that none runs ahead, or so that each knows what the
-/// others have come to before its records count.
-fn is_in_step<'a>(
-    rules: &ProgressRules,
-    mut sources: impl Iterator<Item = &'a Estimation>,
-) -> bool {
-    rules.max_drift.is_some()
-        || sources.any(|source| matches!(source.settings.future_skew, FutureSkew::Others(_)))
-}
-
 /// What actors are made from.
 struct Facts {
     plan: Arc<Plan>,
@@ -202,12 +192,12 @@ impl Wiring {
         inboxes: Vec<AddressReceiver<SinkActor>>,
     ) -> Result<(), StartError> {
         for (part, inbox) in parts.into_iter().zip(inboxes) {
-            let (shards, reports) = (self.facts.shards, self.reports.clone());
+            let order = SinkOrder::new(&self.facts.plan, self.facts.shards);
+            let reports = self.reports.clone();
             deliver::start(&self.thread()?, inbox, move || SinkActor {
                 report: SinkReport { name: part.name.clone(), ..SinkReport::default() },
                 writer: part.writer,
-                passed: vec![Watermark::MIN; shards],
-                open_shards: shards,
+                order,
                 is_dirty: false,
                 reports,
             });
@@ -227,23 +217,15 @@ impl Wiring {
                 shards: self.shards.clone(),
                 sinks: self.sinks.clone(),
                 coordinator: self.coordinator.clone(),
-                routes: self.facts.routes.clone(),
                 reports: self.reports.clone(),
             };
             let (plan, symbols) = (self.facts.plan.clone(), self.facts.symbols.clone());
-            let limits = self.facts.limits;
-            deliver::start(&self.thread()?, inbox, move || ShardActor {
-                id,
-                shard: Shard::new(plan, symbols, id, shards),
-                links,
-                backlog: Backlog::new(limits),
-                closing: Closing::new(shards, exchanges),
-                output: Output::default(),
-                records: 0,
-                has_ended: false,
-                passed: Watermark::MIN,
-                finished: 0,
-                has_failed: false,
+            let (limits, routes) = (self.facts.limits, self.facts.routes.clone());
+            deliver::start(&self.thread()?, inbox, move || {
+                let shard = Shard::new(plan, symbols, id, shards);
+                let closing = Closing::new(shards, exchanges);
+                let parts = ShardParts { shard, closing, limits, routes };
+                ShardActor { id, machine: ShardNode::new(parts), links }
             });
         }
         Ok(())
@@ -267,23 +249,16 @@ impl Wiring {
             let (symbols, refinement) = (facts.symbols.clone(), facts.refinement.clone());
             let ingest =
                 Ingest::new(&facts.plan, symbols, refinement, part.watermark, facts.shards);
-            let is_in_step = facts.is_in_step;
             let polled = Polled::new(facts.plan.row.clone(), facts.dead_letters.is_some());
-            let purse = Purse::new(facts.limits);
-            let cut = Cut::new(facts.plan.engine);
+            let (engine, limits) = (facts.plan.engine, facts.limits);
+            let is_in_step = facts.is_in_step;
+            let parts = SourceParts { partition, ingest, engine, limits, is_in_step };
             deliver::start(&self.thread()?, inbox, move || SourceActor {
                 name: part.name,
                 partition,
                 reader: part.reader,
                 polled,
-                ingest,
-                purse,
-                cut,
-                phase: Phase::Starting,
-                is_in_step,
-                at_hand: None,
-                around: Surroundings::default(),
-                reported: None,
+                machine: SourceNode::new(parts),
                 links,
             });
         }
@@ -297,14 +272,13 @@ impl Wiring {
     ) -> Result<(), StartError> {
         let arbiter = self.thread()?;
         let engine = self.facts.plan.engine;
-        let cycles = |pace| Cycles::new(pace, self.sources.len(), self.shards.len());
+        let (sources, shards) = (self.sources.len(), self.shards.len());
+        let rules = engine.heeds(self.facts.progress);
+        let machine = Coordinator::new(rules, &self.facts.patience, 0);
         let coordinator = CoordinatorActor {
-            engine,
-            cycles: engine.pace().map(cycles),
-            machine: Coordinator::new(engine.heeds(self.facts.progress), &self.facts.patience, 0),
+            machine: CoordinatorNode::new(machine, engine, sources, shards),
             sources: self.sources.clone(),
             shards: self.shards.clone(),
-            open_sources: self.sources.len(),
             meters: self.meters.clone(),
             reports: self.reports.clone(),
         };

@@ -31,6 +31,8 @@ pub struct Ingest {
 pub struct Taken {
     /// Records by the shard that owns them, in arrival order; no part is empty.
     pub parts: Vec<(usize, RowBatch)>,
+    /// Number of records in all parts.
+    pub accepted: u64,
     /// Records that the filter left out.
     pub filtered: u64,
     /// Records whose filter or derived field could not be computed.
@@ -69,6 +71,7 @@ impl Ingest {
         self.observe(batch, around, &mut taken);
         let refined = self.refinement.apply(batch, &self.symbols);
         (taken.filtered, taken.failed) = (refined.filtered, refined.failed);
+        taken.accepted = batch.len() as u64;
         taken.parts = self.split(batch);
         taken
     }

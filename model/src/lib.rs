@@ -27,6 +27,7 @@ mod key_machine;
 pub mod late;
 mod machine_table;
 mod merging;
+pub mod node;
 mod open_window;
 pub mod pane;
 pub mod plan;

@@ -119,3 +119,12 @@ pub struct ProgressRules {
     /// windows emit what they hold; `None`: never.
     pub close_after: Option<Span>,
 }
+
+impl ProgressRules {
+    /// Whether sources wait for their turns: so that none runs ahead, or so that each knows what the
+    /// others have come to before its records count.
+    pub fn reads_in_step<'a>(self, mut sources: impl Iterator<Item = &'a Estimation>) -> bool {
+        self.max_drift.is_some()
+            || sources.any(|source| matches!(source.settings.future_skew, FutureSkew::Others(_)))
+    }
+}

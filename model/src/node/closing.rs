@@ -9,7 +9,7 @@
 
 /// What a shard does next to close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// It waits for the other shards.
     Wait,
     /// It tells every shard, itself included, about this round.
@@ -23,7 +23,7 @@ pub(crate) enum Step {
 
 /// How far a shard has come with closing.
 #[derive(Debug)]
-pub(crate) struct Closing {
+pub struct Closing {
     shards: usize,
     /// Per round, how many shards have told of it.
     heard: Vec<usize>,
@@ -31,18 +31,18 @@ pub(crate) struct Closing {
 
 impl Closing {
     /// For `shards` shards of a plan with `exchanges` exchanged stages.
-    pub(crate) fn new(shards: usize, exchanges: usize) -> Self {
+    pub fn new(shards: usize, exchanges: usize) -> Self {
         let rounds = if shards > 1 { exchanges } else { 0 };
         Self { shards, heard: vec![0; rounds] }
     }
 
     /// The input has ended: no record and no watermark can follow.
-    pub(crate) fn input_ended(&self) -> Step {
+    pub fn input_ended(&self) -> Step {
         if self.heard.is_empty() { Step::Close } else { Step::Tell { round: 1 } }
     }
 
     /// A shard has told of `round`.
-    pub(crate) fn told(&mut self, round: usize) -> Step {
+    pub fn told(&mut self, round: usize) -> Step {
         let rounds = self.heard.len();
         let Some(heard) = self.heard.get_mut(round.wrapping_sub(1)) else { return Step::Wait };
         *heard += 1;

@@ -1,0 +1,156 @@
+//! Whom the coordinator tells of what: the watermark and the cycles to the shards, turns to read to
+//! the sources, and the end behind everything.
+//!
+//! Around [`Coordinator`], which decides the watermark and whose turn it is, and [`Cycles`], which
+//! decides when micro-batches end; and it knows when all sources have ended. Invariant: a mark is
+//! told after the progress that allows it was handled, and the end after the last watermark and the
+//! last cycle.
+
+use super::Mark;
+use crate::engine::{Begin, Cycle, Cycles, Engine};
+use crate::time::{EventTime, ProcessingTime, Watermark};
+use crate::watermark::{Coordinator, Progress, Standing};
+
+/// What the coordinator sends, in this order.
+#[derive(Debug)]
+pub enum FromCoordinator {
+    /// To every shard.
+    Marked(Mark),
+    /// To a source: its turn has come.
+    Granted {
+        /// Number of its partition.
+        partition: u32,
+        /// How far the furthest of the others has come.
+        others: Option<EventTime>,
+    },
+    /// To every source: a cycle has begun.
+    CycleBegun(u64),
+    /// For whoever is to know: the watermark has not risen for long.
+    StandsStill(Standing),
+    /// For whoever is to know: the end, and how the watermark stands.
+    Ended(Standing),
+}
+
+/// The way of the coordinator.
+#[derive(Debug)]
+pub struct CoordinatorNode {
+    machine: Coordinator,
+    engine: Engine,
+    /// `None` unless the engine has cycles.
+    cycles: Option<Cycles>,
+    /// Sources that have not ended. Falls only.
+    open_sources: usize,
+    /// What is to be sent. Emptied by [`CoordinatorNode::take_sends`].
+    out: Vec<FromCoordinator>,
+}
+
+impl CoordinatorNode {
+    /// For so many sources and shards; nothing has been heard of.
+    pub fn new(machine: Coordinator, engine: Engine, sources: usize, shards: usize) -> Self {
+        Self {
+            machine,
+            engine,
+            cycles: engine.pace().map(|pace| Cycles::new(pace, sources, shards)),
+            open_sources: sources,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes what is to be sent, in order.
+    pub fn take_sends(&mut self) -> Vec<FromCoordinator> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The machine that decides the watermark.
+    pub const fn machine(&self) -> &Coordinator {
+        &self.machine
+    }
+
+    /// A source reports.
+    pub fn progress(&mut self, report: &Progress) {
+        let risen = self.machine.progress(report);
+        self.tell(risen);
+    }
+
+    /// A source has read records and waits for its turn.
+    pub fn waiting(&mut self, partition: u32, head: EventTime, watermark: Watermark) {
+        let risen = self.machine.wait(partition, head, watermark);
+        self.tell(risen);
+    }
+
+    /// Takes the time.
+    pub fn tick(&mut self, now: ProcessingTime) {
+        // Nothing follows the end.
+        if self.open_sources == 0 {
+            return;
+        }
+        let risen = self.machine.tick(now);
+        self.tell(risen);
+        if let Some(cycle) = self.machine.closes() {
+            self.out.push(FromCoordinator::Marked(Mark::Cycle(cycle)));
+        }
+        self.turn(|cycles| cycles.tick(now));
+        let idle: Vec<_> = self.machine.idle().collect();
+        for partition in idle {
+            self.turn(|cycles| cycles.rest(partition as usize));
+        }
+        if let Some(standing) = self.machine.take_standstill() {
+            self.out.push(FromCoordinator::StandsStill(standing));
+        }
+    }
+
+    /// A source has read what belongs to the cycle after `after`.
+    pub fn cut(&mut self, partition: u32, after: u64) {
+        // Else a cycle has begun meanwhile, and the source reads on.
+        if self.cycles.as_ref().is_some_and(|cycles| cycles.begun() == after) {
+            self.machine.pause(partition);
+        }
+        self.turn(|cycles| cycles.cut(partition as usize, after));
+        self.tell(None);
+    }
+
+    /// A shard has finished a cycle.
+    pub fn cycle_finished(&mut self, shard: usize, number: u64) {
+        self.turn(|cycles| cycles.finished(shard, number));
+    }
+
+    /// A source reads no more.
+    pub fn ended(&mut self, partition: u32) {
+        self.machine.stop(partition);
+        self.tell(None);
+        self.open_sources = self.open_sources.saturating_sub(1);
+        self.turn(|cycles| cycles.ended(partition as usize));
+        // With cycles the end follows the last of them.
+        if self.open_sources == 0 && self.cycles.is_none() {
+            self.end();
+        }
+    }
+
+    /// Tells everybody what follows from a fact.
+    fn tell(&mut self, risen: Option<Watermark>) {
+        if let Some(watermark) = risen.filter(|watermark| self.engine.passes_on(*watermark)) {
+            self.out.push(FromCoordinator::Marked(Mark::Watermark(watermark)));
+        }
+        for grant in self.machine.grants() {
+            let (partition, others) = (grant.partition, grant.others);
+            self.out.push(FromCoordinator::Granted { partition, others });
+        }
+    }
+
+    /// Takes a fact about the cycles; one begins if that makes it due.
+    fn turn(&mut self, fact: impl FnOnce(&mut Cycles) -> Option<Begin>) {
+        let Some(Begin { number, is_last }) = self.cycles.as_mut().and_then(fact) else { return };
+        let watermark = self.machine.watermark();
+        self.out.push(FromCoordinator::Marked(Mark::Cycle(Cycle { number, watermark })));
+        if is_last {
+            return self.end();
+        }
+        self.machine.resume();
+        self.out.push(FromCoordinator::CycleBegun(number));
+    }
+
+    fn end(&mut self) {
+        self.out.push(FromCoordinator::Marked(Mark::End));
+        self.out.push(FromCoordinator::Ended(self.machine.standing()));
+    }
+}

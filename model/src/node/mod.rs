@@ -1,0 +1,35 @@
+//! The machines of a node: how its sources read, what its shards hand on, when its coordinator tells
+//! whom of what, what its sinks check. Each is a function of the messages that it takes, in order,
+//! to the messages that it gives, in order.
+//!
+//! Two worlds run them: actors, one thread each, and the simulation in `tests/sim`, one thread and
+//! every interleaving. So what the simulation proves holds for what runs. What is absent here: a
+//! mailbox, an address, a reader of files, a writer.
+//!
+//! [`credit`] bounds what is on the way; [`closing`] decides when a shard has handled everything.
+
+pub mod closing;
+mod coordinator;
+pub mod credit;
+mod shard;
+mod sink;
+mod source;
+
+pub use coordinator::{CoordinatorNode, FromCoordinator};
+pub use shard::{FromShard, Route, ShardNode, ShardParts};
+pub use sink::{Overtaken, SinkOrder};
+pub use source::{FromSource, SourceNode, SourceParts, Stand};
+
+use crate::engine::Cycle;
+use crate::time::Watermark;
+
+/// What must not overtake records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// No record with an earlier event time is still to come.
+    Watermark(Watermark),
+    /// A cycle of micro-batches ends; or, in a stream, the watermark has stood still for too long.
+    Cycle(Cycle),
+    /// Nothing is still to come.
+    End,
+}

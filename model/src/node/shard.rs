@@ -1,0 +1,318 @@
+//! What a shard hands on: the output of its machine in the order that keeps ORDER-1, the credits of
+//! its sources, and its part of closing.
+//!
+//! Each message is one step of the machine; what it gives goes out at once: panes and late copies to
+//! the sinks, deltas and stage marks to the other shards, and behind them the watermark they belong
+//! to. Invariants: credits of every batch go back exactly once, also after a failure, so that
+//! sources can always drain; and a cycle is finished, also by a shard that has failed, so that the
+//! others can go on and end.
+
+use super::Mark;
+use super::closing::{Closing, Step};
+use super::credit::{Backlog, Credit, Limits};
+use crate::engine::Cycle;
+use crate::late::LateBatch;
+use crate::pane::PaneBatch;
+use crate::row::RowBatch;
+use crate::shard::{ExchangeDeltas, ExchangeMark, Output, Shard, StageError};
+use crate::time::{ProcessingTime, Watermark};
+use std::sync::Arc;
+
+/// Where the output of a stage goes.
+#[derive(Debug, Clone, Default)]
+pub struct Route {
+    /// Numbers of the sinks of its panes.
+    pub panes: Vec<usize>,
+    /// Numbers of the sinks of its late copies, and whether they take those that still counted.
+    pub late: Vec<(usize, bool)>,
+}
+
+/// What a shard sends, in this order. `T` says whose credits it gives back.
+#[derive(Debug)]
+pub enum FromShard<T> {
+    /// Panes to a sink.
+    Panes {
+        /// Number of the sink.
+        sink: usize,
+        /// The panes.
+        panes: Arc<PaneBatch>,
+        /// To be told back once they are written.
+        bytes: usize,
+    },
+    /// Late copies to a sink.
+    Late {
+        /// Number of the sink.
+        sink: usize,
+        /// The copies.
+        late: Arc<LateBatch>,
+        /// To be told back once they are written.
+        bytes: usize,
+    },
+    /// Deltas of an exchanged stage to the shard that owns their keys.
+    Exchanged {
+        /// Number of the shard.
+        to: usize,
+        /// The deltas.
+        deltas: ExchangeDeltas,
+        /// To be told back once they are handled.
+        bytes: usize,
+    },
+    /// To every shard: the watermark of an exchanged stage.
+    StageMarked(ExchangeMark),
+    /// To every sink: what has passed, behind its panes.
+    Passed(Watermark),
+    /// To every sink: nothing more will come.
+    PassedAll,
+    /// To the coordinator: a cycle is finished.
+    CycleFinished(u64),
+    /// To every shard: a round of closing.
+    Closed {
+        /// Number of the round, from 1.
+        round: usize,
+    },
+    /// Credits to the source that they are owed to.
+    Returned {
+        /// Whose they are.
+        to: T,
+        /// The credits.
+        credit: Credit,
+    },
+    /// The machine cannot go on, for whoever is to know.
+    Failed(StageError),
+    /// It has handled everything.
+    Ended,
+}
+
+/// What a shard is made of.
+#[derive(Debug)]
+pub struct ShardParts {
+    /// Its machine.
+    pub shard: Shard,
+    /// Number of shards, and of stages that are exchanged between them.
+    pub closing: Closing,
+    /// How much of its output may wait.
+    pub limits: Limits,
+    /// Per stage, where its output goes.
+    pub routes: Vec<Route>,
+}
+
+/// The way of one shard.
+#[derive(Debug)]
+pub struct ShardNode<T> {
+    shard: Shard,
+    routes: Vec<Route>,
+    backlog: Backlog<T>,
+    closing: Closing,
+    /// What a step gives. Empty between two messages.
+    output: Output,
+    /// Records taken by the machine. Grows only.
+    records: u64,
+    /// Whether the input has ended: behind its end nothing fires by the clock, since the rounds of
+    /// closing have begun.
+    has_ended: bool,
+    /// What has been passed on to the sinks. Rises only (WM-1).
+    passed: Watermark,
+    /// The last cycle that the coordinator knows to be finished here. Rises only.
+    finished: u64,
+    /// Whether a step has failed: the machine is then left alone.
+    has_failed: bool,
+    /// What is to be sent. Emptied by [`ShardNode::take_sends`].
+    out: Vec<FromShard<T>>,
+}
+
+impl<T> ShardNode<T> {
+    /// A shard that has handled nothing.
+    pub fn new(parts: ShardParts) -> Self {
+        Self {
+            shard: parts.shard,
+            routes: parts.routes,
+            backlog: Backlog::new(parts.limits),
+            closing: parts.closing,
+            output: Output::default(),
+            records: 0,
+            has_ended: false,
+            passed: Watermark::MIN,
+            finished: 0,
+            has_failed: false,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes what is to be sent, in order.
+    pub fn take_sends(&mut self) -> Vec<FromShard<T>> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The machine.
+    pub const fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// Records that the machine has taken.
+    pub const fn records_taken(&self) -> u64 {
+        self.records
+    }
+
+    /// Takes records, and the credit that `source` has given for them.
+    pub fn records(&mut self, batch: &RowBatch, credit: Credit, source: T) {
+        if self.step(|shard, output| shard.records(batch, output)) {
+            self.records = self.records.saturating_add(batch.len() as u64);
+        }
+        self.backlog.owe(source, credit);
+        self.give_back();
+    }
+
+    /// Takes a mark of the whole input.
+    pub fn marked(&mut self, mark: Mark) {
+        match mark {
+            Mark::Watermark(watermark) => {
+                self.step(|shard, output| shard.watermark(watermark, output));
+            }
+            Mark::Cycle(cycle) => self.cycle(cycle),
+            Mark::End => {
+                self.has_ended = true;
+                self.close(self.closing.input_ended());
+            }
+        }
+    }
+
+    /// Takes deltas of an exchange; whoever sent them is then told so.
+    pub fn exchanged(&mut self, deltas: &ExchangeDeltas) {
+        self.step(|shard, output| shard.exchange(deltas, output));
+    }
+
+    /// Takes a mark of an exchange.
+    pub fn stage_marked(&mut self, mark: &ExchangeMark) {
+        self.step(|shard, output| shard.mark(mark, output));
+        self.tell_finished();
+    }
+
+    /// Takes the time.
+    pub fn tick(&mut self, now: ProcessingTime) {
+        if !self.has_ended {
+            self.step(|shard, output| shard.tick(now, output));
+        }
+    }
+
+    /// A shard has told of a round of closing.
+    pub fn closed(&mut self, round: usize) {
+        let step = self.closing.told(round);
+        self.close(step);
+    }
+
+    /// Output of so many bytes has been handled.
+    pub fn handled(&mut self, bytes: usize) {
+        self.backlog.handled(bytes);
+        self.give_back();
+    }
+
+    /// One step of the machine and everything it gives; returns whether it was taken.
+    fn step(
+        &mut self,
+        step: impl FnOnce(&mut Shard, &mut Output) -> Result<(), StageError>,
+    ) -> bool {
+        if self.has_failed {
+            return false;
+        }
+        let result = step(&mut self.shard, &mut self.output);
+        self.forward();
+        match result {
+            Ok(()) => true,
+            Err(error) => {
+                self.has_failed = true;
+                self.out.push(FromShard::Failed(error));
+                self.skip(self.shard.cycle_begun());
+                false
+            }
+        }
+    }
+
+    /// A shard that has failed ends its cycles all the same.
+    fn skip(&mut self, cycle: u64) {
+        self.shard.skip_cycle(cycle, &mut self.output);
+        self.forward();
+        self.tell_finished();
+    }
+
+    fn cycle(&mut self, cycle: Cycle) {
+        if self.has_failed {
+            return self.skip(cycle.number);
+        }
+        self.step(|shard, output| shard.cycle(cycle, output));
+        self.tell_finished();
+    }
+
+    /// Behind what a cycle gave: it is finished, unless others have not ended theirs.
+    fn tell_finished(&mut self) {
+        let number = self.shard.finished_cycle();
+        if number > self.finished {
+            self.finished = number;
+            self.out.push(FromShard::CycleFinished(number));
+        }
+    }
+
+    fn forward(&mut self) {
+        for panes in std::mem::take(&mut self.output.panes) {
+            self.emit(panes);
+        }
+        for late in std::mem::take(&mut self.output.late) {
+            self.tell_late(late);
+        }
+        for (to, deltas) in std::mem::take(&mut self.output.exchanges) {
+            let bytes = deltas.deltas.bytes();
+            self.backlog.sent(bytes);
+            self.out.push(FromShard::Exchanged { to, deltas, bytes });
+        }
+        for mark in std::mem::take(&mut self.output.marks) {
+            self.out.push(FromShard::StageMarked(mark));
+        }
+        self.output.dropped.clear();
+        // Behind the panes: what the slowest stage of this shard has completed.
+        let watermark = self.shard.passed();
+        if watermark > self.passed {
+            self.passed = watermark;
+            self.out.push(FromShard::Passed(watermark));
+        }
+    }
+
+    fn emit(&mut self, panes: PaneBatch) {
+        let (bytes, panes) = (panes.bytes(), Arc::new(panes));
+        let route = self.routes.get(panes.stage.index());
+        for sink in route.map(|route| &route.panes).into_iter().flatten() {
+            self.backlog.sent(bytes);
+            self.out.push(FromShard::Panes { sink: *sink, panes: panes.clone(), bytes });
+        }
+    }
+
+    fn tell_late(&mut self, late: LateBatch) {
+        let late = Arc::new(late);
+        let dropped = late.dropped_only();
+        let route = self.routes.get(late.stage.index());
+        for (sink, include_late) in route.map(|route| &route.late).into_iter().flatten() {
+            let told = if *include_late { &late } else { &dropped };
+            if told.is_empty() {
+                continue;
+            }
+            let bytes = told.bytes();
+            self.backlog.sent(bytes);
+            self.out.push(FromShard::Late { sink: *sink, late: told.clone(), bytes });
+        }
+    }
+
+    fn give_back(&mut self) {
+        for (to, credit) in self.backlog.due() {
+            self.out.push(FromShard::Returned { to, credit });
+        }
+    }
+
+    fn close(&mut self, step: Step) {
+        match step {
+            Step::Wait => {}
+            Step::Tell { round } => self.out.push(FromShard::Closed { round }),
+            Step::Close => {
+                self.out.push(FromShard::PassedAll);
+                self.out.push(FromShard::Ended);
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! How a source reads: against credits, in its turn, up to its cut; and what it reports behind what
+//! it has handed on.
+//!
+//! As long as it may read, one turn is on its way to it, so that whatever else has come is handled
+//! between two reads. Where sources read in step, what was read waits in hand until its turn has
+//! come. Under micro-batches it stops at its cut until the next cycle has begun.
+//!
+//! Invariants: nothing is read without credits; what was read is handed on before the progress that
+//! covers it is reported, and while it waits no more is promised than the earliest of it; the end
+//! is reported once.
+
+use super::credit::{Credit, Limits, Purse};
+use crate::engine::{Cut, Engine};
+use crate::ingest::{Ingest, Taken};
+use crate::row::RowBatch;
+use crate::time::{EventTime, ProcessingTime, Watermark};
+use crate::watermark::{Progress, Reader, Surroundings};
+
+/// What a reader says behind what it gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stand {
+    /// More can be read at once.
+    More,
+    /// Everything that has come has been read; more may come.
+    Pending,
+    /// The input has ended.
+    End,
+    /// It cannot be read on.
+    Failed,
+}
+
+/// What a source sends, in this order.
+#[derive(Debug)]
+pub enum FromSource {
+    /// To itself: the next turn to read.
+    Turn,
+    /// Records for the shard that owns their keys, and what they cost.
+    Records {
+        /// Number of the shard.
+        shard: usize,
+        /// The records.
+        batch: RowBatch,
+        /// To be given back once they are handled.
+        credit: Credit,
+    },
+    /// To the coordinator, behind the records that it covers.
+    Progress(Progress),
+    /// To the coordinator: records are in hand and wait for their turn.
+    Waiting {
+        /// Event time of the earliest of them.
+        head: EventTime,
+        /// What is promised in front of them.
+        watermark: Watermark,
+    },
+    /// To the coordinator: everything has been read that belongs to the cycle after this one.
+    Cut {
+        /// The last cycle that it knows to have begun.
+        after: u64,
+    },
+    /// To the coordinator: it reads no more.
+    Ended {
+        /// Whether it has come to the end of its input.
+        is_finished: bool,
+    },
+}
+
+/// Whether a source may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It waits for the first tick, so that no record is handled before the time is known.
+    Starting,
+    /// A turn is on its way to it.
+    Reading,
+    /// It waits for credits.
+    Waiting,
+    /// It waits for its turn, with records in hand.
+    Aligning,
+    /// It waits for the next cycle to begin.
+    AtCut,
+    /// It reads no more.
+    Ended,
+}
+
+/// What a source is made of.
+#[derive(Debug)]
+pub struct SourceParts {
+    /// Number of its partition.
+    pub partition: u32,
+    /// The way of its records to the shards.
+    pub ingest: Ingest,
+    /// How it is run.
+    pub engine: Engine,
+    /// How much may be in flight.
+    pub limits: Limits,
+    /// Whether what was read waits for its turn.
+    pub is_in_step: bool,
+}
+
+/// The way of one source.
+#[derive(Debug)]
+pub struct SourceNode {
+    partition: u32,
+    ingest: Ingest,
+    purse: Purse,
+    /// Where it stops reading for now.
+    cut: Cut,
+    phase: Phase,
+    is_in_step: bool,
+    /// What the reader said behind the records in hand. `None` unless the phase is
+    /// [`Phase::Aligning`].
+    at_hand: Option<Stand>,
+    /// The last tick, and what the others had come to when its turn came last.
+    around: Surroundings,
+    /// The last report, so that silence is reported once.
+    reported: Option<Progress>,
+    /// What is to be sent. Emptied by [`SourceNode::take_sends`].
+    out: Vec<FromSource>,
+}
+
+impl SourceNode {
+    /// A source that waits for the first tick.
+    pub fn new(parts: SourceParts) -> Self {
+        Self {
+            partition: parts.partition,
+            ingest: parts.ingest,
+            purse: Purse::new(parts.limits),
+            cut: Cut::new(parts.engine),
+            phase: Phase::Starting,
+            is_in_step: parts.is_in_step,
+            at_hand: None,
+            around: Surroundings::default(),
+            reported: None,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes what is to be sent, in order.
+    pub fn take_sends(&mut self) -> Vec<FromSource> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Takes its turn: how many records may be read now, at most; `None` if none may. Whoever reads
+    /// says so by [`SourceNode::read`].
+    pub fn turn(&mut self) -> Option<usize> {
+        if self.phase != Phase::Reading {
+            return None;
+        }
+        let room = self.purse.room();
+        if room.is_none() {
+            self.go_on();
+        }
+        room.map(|room| self.cut.room(room))
+    }
+
+    /// Takes what was read into `batch` before the reader said `stand`. Where it has to wait for its
+    /// turn, the batch is left as it is, and nothing has become of it.
+    pub fn read(&mut self, batch: &mut RowBatch, stand: Stand) -> Taken {
+        match batch.times().iter().min().copied() {
+            Some(head) if self.is_in_step => {
+                self.phase = Phase::Aligning;
+                self.at_hand = Some(stand);
+                let watermark = self.ingest.watermark_before(head, self.around);
+                self.out.push(FromSource::Waiting { head, watermark });
+                Taken::default()
+            }
+            Some(_) | None => self.take(batch, stand),
+        }
+    }
+
+    /// Its turn has come to hand on `batch`, where the furthest of the others has come to `others`.
+    pub fn granted(&mut self, batch: &mut RowBatch, others: Option<EventTime>) -> Taken {
+        let Some(stand) = self.at_hand.take() else { return Taken::default() };
+        self.around.others = others;
+        self.take(batch, stand)
+    }
+
+    /// Takes the time.
+    pub fn tick(&mut self, now: ProcessingTime) {
+        self.around.now = Some(now);
+        self.ingest.tick(now);
+        match self.phase {
+            Phase::Starting => self.go_on(),
+            Phase::Reading => self.report_time(self.reader_stands()),
+            Phase::Waiting | Phase::Aligning | Phase::AtCut => {
+                self.report_time(Some(Reader::Blocked));
+            }
+            Phase::Ended => {}
+        }
+    }
+
+    /// Takes credits back.
+    pub fn returned(&mut self, credit: Credit) {
+        self.purse.give_back(credit);
+        if self.phase == Phase::Waiting {
+            self.go_on();
+        }
+    }
+
+    /// A cycle of micro-batches has begun.
+    pub fn cycle_begun(&mut self, number: u64) {
+        self.cut.next(number);
+        if self.phase == Phase::AtCut {
+            self.go_on();
+        }
+    }
+
+    /// It is to read no more. What has been read, in `batch`, passes, whosever turn it is. Returns
+    /// what became of it, and whether there would have been more to read.
+    pub fn drain(&mut self, batch: &mut RowBatch) -> (Taken, bool) {
+        let taken = match self.at_hand.take() {
+            Some(stand) => self.take(batch, stand),
+            None => Taken::default(),
+        };
+        let is_stopped = !self.has_ended();
+        if is_stopped {
+            self.end(false);
+        }
+        (taken, is_stopped)
+    }
+
+    /// Whether it reads no more.
+    pub fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Whether it waits for credits.
+    pub fn is_out_of_credits(&self) -> bool {
+        self.phase == Phase::Waiting
+    }
+
+    /// Goes on reading, if it has not come to its cut and there are credits.
+    fn go_on(&mut self) {
+        if self.cut.is_reached() {
+            self.phase = Phase::AtCut;
+        } else if self.purse.room().is_some() {
+            self.phase = Phase::Reading;
+            return self.out.push(FromSource::Turn);
+        } else {
+            self.phase = Phase::Waiting;
+        }
+        // As long as it cannot read, nobody knows whether it is silent.
+        if self.reader_stands() == Some(Reader::AtEnd) {
+            self.report(false, Reader::Blocked);
+        }
+        if self.phase == Phase::AtCut {
+            self.out.push(FromSource::Cut { after: self.cut.after() });
+        }
+    }
+
+    fn take(&mut self, batch: &mut RowBatch, stand: Stand) -> Taken {
+        let has_records = !batch.is_empty();
+        self.cut.read(batch.len());
+        let mut taken = self.ingest.take(batch, self.around);
+        for (shard, batch) in std::mem::take(&mut taken.parts) {
+            let credit = Credit { records: batch.len(), bytes: batch.bytes() };
+            self.purse.take(credit);
+            self.out.push(FromSource::Records { shard, batch, credit });
+        }
+        let reader = if stand == Stand::Pending { Reader::AtEnd } else { Reader::Behind };
+        self.report(has_records, reader);
+        match stand {
+            Stand::More | Stand::Pending => self.go_on(),
+            Stand::End => self.end(true),
+            Stand::Failed => self.end(false),
+        }
+        taken
+    }
+
+    /// Where the reader stood when it was reported last.
+    fn reader_stands(&self) -> Option<Reader> {
+        self.reported.as_ref().map(|reported| reported.reader)
+    }
+
+    fn report(&mut self, has_records: bool, reader: Reader) {
+        let estimate = self.ingest.generator();
+        let report = Progress {
+            partition: self.partition,
+            watermark: estimate.watermark(),
+            shares: estimate.shares().to_vec(),
+            head: estimate.head(),
+            reader,
+            has_records,
+        };
+        if has_records || self.reported.as_ref() != Some(&report) {
+            self.out.push(FromSource::Progress(report.clone()));
+            self.reported = Some(report);
+        }
+    }
+
+    /// Where records take the time of their arrival, the time itself is progress.
+    fn report_time(&mut self, reader: Option<Reader>) {
+        let follows_clock = self.ingest.generator().arrival().is_some();
+        if let Some(reader) = reader.filter(|_| follows_clock) {
+            self.report(false, reader);
+        }
+    }
+
+    /// Reports the end. A partition that has finished promises everything; one that was told to
+    /// stop promises what it did before.
+    fn end(&mut self, is_finished: bool) {
+        self.phase = Phase::Ended;
+        self.report(false, self.reader_stands().unwrap_or(Reader::Behind));
+        if is_finished {
+            self.report(false, Reader::Finished);
+        }
+        self.out.push(FromSource::Ended { is_finished });
+    }
+}
