@@ -28,7 +28,8 @@ pub struct StageAccount {
     pub panes: u64,
     /// Retractions emitted.
     pub retracts: u64,
-    /// Aggregate operations: adds and merges, counted per key and window, not per aggregate.
+    /// Aggregate operations: adds and merges, counted per key and window, not per aggregate. Where
+    /// sliding windows are kept in slices: an add per slice, and one for each window put together.
     pub operations: u64,
     /// Records whose old part was cut by the longest duration that counts.
     pub cut_records: u64,

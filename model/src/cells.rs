@@ -86,6 +86,8 @@ pub(crate) struct Cells {
     live: usize,
     /// Words that recent fillings of the slab needed, halved each time it ran empty.
     recent: usize,
+    /// Whether each window of a key stands alone: a chain of one.
+    is_apart: bool,
 }
 
 impl Cells {
@@ -103,7 +105,14 @@ impl Cells {
             free: Vec::new(),
             live: 0,
             recent: 0,
+            is_apart: false,
         }
+    }
+
+    /// Of windows that stand alone: for keys that have very many at a time. Each is found, and is a
+    /// head, by itself.
+    pub(crate) fn apart(self) -> Self {
+        Self { is_apart: true, ..self }
     }
 
     /// Hash of a packed key in this table.
@@ -215,9 +224,17 @@ impl Cells {
         }
     }
 
-    /// The head of `key`.
-    pub(crate) fn head(&self, hash: u64, key: &[u64]) -> Option<CellId> {
-        self.heads.find(hash, |head| is_same_key(self.key(*head), key)).copied()
+    /// The head of `key`; that of `window`, if each window has one.
+    pub(crate) fn head(&self, hash: u64, key: &[u64], window: Window) -> Option<CellId> {
+        let is_same = |head: &CellId| {
+            is_same_key(self.key(*head), key) && (!self.is_apart || self.window(*head) == window)
+        };
+        self.heads.find(self.place(hash, window), is_same).copied()
+    }
+
+    /// Where the head of a key with this hash stands.
+    fn place(&self, hash: u64, window: Window) -> u64 {
+        if self.is_apart { hash_window(hash, window.start()) } else { hash }
     }
 
     /// The cell of `window` in the chain of `head`.
@@ -240,10 +257,12 @@ impl Cells {
         self.start(head, window, NONE);
         self.arm(head, EventTime::MAX);
         let (words, stride, key_words) = (&self.words, self.stride, self.key_words);
-        let hasher = &self.hasher;
-        self.heads.insert_unique(hash, head, |known| {
+        let (hasher, is_apart) = (&self.hasher, self.is_apart);
+        self.heads.insert_unique(self.place(hash, window), head, |known| {
             let base = *known as usize * stride;
-            hash_words(hasher, &words[base..base + key_words])
+            let hash = hash_words(hasher, &words[base..base + key_words]);
+            let start = EventTime::from_millis(words[base + key_words + START] as i64);
+            if is_apart { hash_window(hash, start) } else { hash }
         });
         head
     }
@@ -278,7 +297,7 @@ impl Cells {
                 Some(head)
             }
             (None, None) => {
-                let hash = self.hash(self.key(head));
+                let hash = self.place(self.hash(self.key(head)), self.window(head));
                 if let Ok(entry) = self.heads.find_entry(hash, |known| *known == head) {
                     entry.remove();
                 }
@@ -362,6 +381,13 @@ pub(crate) fn hash_words(hasher: &foldhash::fast::RandomState, words: &[u64]) ->
     state.finish()
 }
 
+/// Hash of one window of a key.
+const fn hash_window(key: u64, start: EventTime) -> u64 {
+    // Both halves of a product: low bits choose the place, high bits tell its tenants apart.
+    let product = (key ^ start.as_millis() as u64) as u128 * 0x9E37_79B9_7F4A_7C15;
+    product as u64 ^ (product >> 64) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -385,7 +411,7 @@ mod tests {
             let cell = cells.insert_window(head, window(start));
             cells.delta_mut(cell)[0] = 100 + start as u64;
         }
-        assert_eq!(cells.head(hash, &[7]), Some(head));
+        assert_eq!(cells.head(hash, &[7], window(0)), Some(head));
         assert_eq!(chain(&cells, head), [20, 10, 0]);
         let oldest = cells.find(head, window(0)).unwrap();
         assert_eq!(cells.delta(oldest), [100]);
@@ -396,7 +422,24 @@ mod tests {
         assert_eq!(cells.remove(head, None, head), Some(head));
         assert_eq!((chain(&cells, head), cells.delta(head)), (vec![0], &[100][..]));
         assert_eq!(cells.remove(head, None, head), None);
-        assert_eq!((cells.len(), cells.keys(), cells.head(hash, &[7])), (0, 0, None));
+        assert_eq!((cells.len(), cells.keys(), cells.head(hash, &[7], window(0))), (0, 0, None));
+    }
+
+    #[test]
+    fn windows_that_stand_alone_are_found_and_removed_one_by_one() {
+        let mut cells = Cells::new(1, 1, false).apart();
+        let hash = cells.hash(&[7]);
+        for number in 0..3_000 {
+            assert_eq!(cells.head(hash, &[7], window(number)), None);
+            let head = cells.insert_key(hash, &[7], window(number));
+            cells.delta_mut(head)[0] = number as u64;
+        }
+        for number in (0..3_000).rev() {
+            let head = cells.head(hash, &[7], window(number)).unwrap();
+            assert_eq!((cells.delta(head)[0], cells.next(head)), (number as u64, None));
+            assert_eq!(cells.remove(head, None, head), None);
+        }
+        assert_eq!((cells.len(), cells.keys()), (0, 0));
     }
 
     #[test]
@@ -419,7 +462,7 @@ mod tests {
         }
         for key in 0..5_000_u64 {
             let key = [key, key % 7];
-            let head = cells.head(cells.hash(&key), &key).unwrap();
+            let head = cells.head(cells.hash(&key), &key, window(0)).unwrap();
             assert_eq!((cells.key(head), cells.delta(head)[0]), (&key[..], key[0]));
         }
         assert_eq!(cells.keys(), 5_000);

@@ -18,9 +18,15 @@ use crate::time::{EventTime, Span, Watermark, Window};
 use crate::value::{Datum, Type};
 use crate::window::{Phase, WindowFn};
 
-/// Most windows that one record may be split over; what lies before them is cut, and counted. A
-/// week of minutes.
+/// Most windows side by side that one record may be split over; what lies before them is cut, and
+/// counted. A week of minutes.
 pub(crate) const SPLITS_MAX: usize = 10_080;
+
+/// As [`SPLITS_MAX`], of windows that may overlap: all that hold one instant count as one.
+pub(crate) fn splits_max(window: WindowFn) -> usize {
+    let more = usize::try_from(window.overlap()).unwrap_or(usize::MAX).saturating_sub(1);
+    SPLITS_MAX.saturating_add(more)
+}
 
 /// A copy of a record, or a delta, on its way into a window of a key.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +87,7 @@ pub(crate) struct Shape {
     pub(crate) window: WindowFn,
     pub(crate) key: KeyLayout,
     /// Room for a key.
-    scratch: Vec<u64>,
+    pub(crate) scratch: Vec<u64>,
     /// Room for the windows of a record.
     windows: Vec<Window>,
     /// The window that held all of the record before, and the shift that it was found with: mostly
@@ -122,20 +128,20 @@ impl Shape {
 
 /// One record on its way into windows.
 #[derive(Clone, Copy)]
-struct Covering<'a> {
+pub(crate) struct Covering<'a> {
     /// Where it stands.
-    source: (&'a RowBatch, usize),
-    row: &'a [u64],
+    pub(crate) source: (&'a RowBatch, usize),
+    pub(crate) row: &'a [u64],
     time: EventTime,
     /// What it covers; one instant where records do not cover intervals.
-    extent: Extent,
+    pub(crate) extent: Extent,
     /// Where counting begins: later than the extent's first instant where the old part is cut.
-    from: EventTime,
-    is_spread: bool,
+    pub(crate) from: EventTime,
+    pub(crate) is_spread: bool,
 }
 
 impl Covering<'_> {
-    fn last(&self) -> EventTime {
+    pub(crate) fn last(&self) -> EventTime {
         self.extent.last()
     }
 
@@ -168,7 +174,7 @@ pub(crate) fn take_records<T: Takes>(
     Ok(())
 }
 
-fn covering<'a>(source: (&'a RowBatch, usize), input: &RecordInput) -> Covering<'a> {
+pub(crate) fn covering<'a>(source: (&'a RowBatch, usize), input: &RecordInput) -> Covering<'a> {
     let (batch, index) = source;
     let (row, time) = (batch.row(index), batch.time(index));
     let Some(spread) = input.spread else {
@@ -245,26 +251,49 @@ fn take_copy<T: Takes>(
     }
     let (hash, bytes) = (table.hash(key), record.row.len() as u64 * 8);
     for window in &windows {
-        let incoming = Copy { hash, key, window: *window, time: record.time, bytes };
-        let entered = match table.enter(incoming, symbols)? {
-            Judged::Into(entered) => entered,
-            Judged::Dropped(reason) => {
-                aside.list((reason, table.watermark()), (key, *window), record.source);
-                aside.drop_late(reason, key);
-                continue;
-            }
-        };
-        if entered.is_late {
-            let judged = (LateReason::Late, table.watermark());
-            aside.list(judged, (key, *window), record.source);
-        }
-        let is_home = window.contains(record.last());
-        let is_whole = record.is_whole_in(*window);
-        let part = Part { window: *window, from, is_home, is_whole };
-        add(table.delta(&entered), (input, copy), (record, &part), symbols)?;
+        let taken = Taken { record, key, hash, bytes, from };
+        take_window(table, *window, (input, copy), (&taken, symbols), aside)?;
     }
     shape.windows = windows;
     Ok(())
+}
+
+/// A copy of a record under one of its keys.
+pub(crate) struct Taken<'a> {
+    pub(crate) record: &'a Covering<'a>,
+    pub(crate) key: &'a [u64],
+    /// Hash of the key in the table that takes it.
+    pub(crate) hash: u64,
+    /// Size of the record as it is held.
+    pub(crate) bytes: u64,
+    /// Where counting begins.
+    pub(crate) from: EventTime,
+}
+
+/// Takes a copy into one of its windows.
+pub(crate) fn take_window<T: Takes>(
+    table: &mut T,
+    window: Window,
+    (input, copy): (&RecordInput, &RecordCopy),
+    (taken, symbols): (&Taken<'_>, &Symbols),
+    aside: &mut Aside,
+) -> Result<(), Overflow> {
+    let Taken { record, key, hash, bytes, from } = *taken;
+    let incoming = Copy { hash, key, window, time: record.time, bytes };
+    let entered = match table.enter(incoming, symbols)? {
+        Judged::Into(entered) => entered,
+        Judged::Dropped(reason) => {
+            aside.list((reason, table.watermark()), (key, window), record.source);
+            aside.drop_late(reason, key);
+            return Ok(());
+        }
+    };
+    if entered.is_late {
+        let judged = (LateReason::Late, table.watermark());
+        aside.list(judged, (key, window), record.source);
+    }
+    let part = Part::new(window, record, from);
+    add(table.delta(&entered), (input, copy), (record, &part), symbols)
 }
 
 /// Appends the windows of a record, latest first; returns where counting begins.
@@ -289,7 +318,8 @@ fn assign(
     let mut touched = window.assign(record.extent.last(), shift);
     // A window without an end holds the end of time, too.
     let holds = |window: Window| window.end() > record.from || window.contains(record.from);
-    while holds(touched) && windows.len() < SPLITS_MAX {
+    let most = splits_max(window);
+    while holds(touched) && windows.len() < most {
         windows.push(touched);
         let Some(before) = window.before(touched, shift) else { return record.from };
         touched = before;
@@ -321,7 +351,7 @@ fn phase(
 }
 
 /// The part of a record in one window.
-struct Part {
+pub(crate) struct Part {
     window: Window,
     from: EventTime,
     /// Whether the record's last instant lies in the window.
@@ -331,6 +361,12 @@ struct Part {
 }
 
 impl Part {
+    /// The part of `record` in `window`, counted from `from` on.
+    pub(crate) fn new(window: Window, record: &Covering<'_>, from: EventTime) -> Self {
+        let (is_home, is_whole) = (window.contains(record.last()), record.is_whole_in(window));
+        Self { window, from, is_home, is_whole }
+    }
+
     /// This part of `amount`, by the extent of the record.
     fn of(&self, extent: Extent, amount: i128) -> i128 {
         if self.is_whole {
@@ -347,7 +383,7 @@ fn signed_share(extent: Extent, amount: i128, window: Window) -> i128 {
     if amount < 0 { -part } else { part }
 }
 
-fn add(
+pub(crate) fn add(
     (aggregates, mut values): (&AggregateLayout, ValuesMut<'_>),
     (input, copy): (&RecordInput, &RecordCopy),
     (record, part): (&Covering<'_>, &Part),
@@ -410,7 +446,7 @@ fn whole(row: &[u64], slot: Slot) -> Option<i128> {
 }
 
 /// Counts what of a record lies before `from`.
-fn count_cut<T: Takes>(
+pub(crate) fn count_cut<T: Takes>(
     table: &mut T,
     (input, copy): (&RecordInput, &RecordCopy),
     record: &Covering<'_>,

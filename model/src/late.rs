@@ -236,6 +236,11 @@ impl Aside {
         }
     }
 
+    /// Whether anybody asks what was dropped, beyond its number.
+    pub(crate) const fn notices_drops(&self) -> bool {
+        self.traces_drops || self.lists_dropped
+    }
+
     /// Takes notice of a copy, or a delta, that was dropped.
     pub(crate) fn drop(&mut self, reason: DropReason, key: &[u64]) {
         if self.traces_drops {

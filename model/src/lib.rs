@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`time`], [`value`], [`row`], [`key`], then [`plan`] (what is to be
 //! computed), [`planner`] (how it becomes a cascade), [`shard`] (all stages of a shard; the key
-//! actors are in `table` and `topk`), and [`watermark`]. [`flow`] knows network flows,
+//! actors are in `table`, `sliding`, `machine_table` and `topk`), and [`watermark`]. [`flow`] knows network flows,
 //! [`expr`] filters and derived fields.
 //!
 //! What is absent: a clock, files, sockets, threads, async, actors, hash order in any output.
@@ -36,6 +36,7 @@ mod ranking;
 mod round;
 pub mod row;
 pub mod shard;
+mod sliding;
 pub mod symbol;
 mod table;
 pub mod time;

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::{AccumulationMode, Emission, StageId};
 use crate::row::{Field, RowLayout, Slot};
+use crate::sliding::{Early, Manner};
 use crate::time::Span;
 use crate::trigger::Trigger;
 use crate::window::WindowFn;
@@ -304,14 +305,37 @@ impl Stage {
 
     /// Whether its key actors need nothing but the default trigger, windows that neither merge nor
     /// overlap, panes at the end of their window, and aggregates of fixed size: the short form of
-    /// `table` will do.
+    /// `table` will do. Sliding windows are apart where they come as such: as panes of a stage with
+    /// the same windows.
     pub fn is_plain(&self) -> bool {
         let is_apart = match self.window {
             WindowFn::Global | WindowFn::Fixed { .. } | WindowFn::Calendar(_) => true,
-            WindowFn::Sliding { .. } | WindowFn::Session { .. } | WindowFn::Custom(_) => false,
+            WindowFn::Sliding { .. } => matches!(self.input, StageInput::Panes(_)),
+            WindowFn::Session { .. } | WindowFn::Custom(_) => false,
         };
         let is_usual = self.trigger.is_default() && self.emission == Emission::default();
         is_apart && is_usual && self.aggregates.sides() == 0
+    }
+
+    /// How its windows fire early if records are kept in slices, each once however many windows hold
+    /// it; `None` if they are not.
+    pub(crate) fn slicing(&self, engine: Engine) -> Option<Early> {
+        let StageInput::Records(_) = self.input else { return None };
+        let manner = Manner {
+            window: self.window,
+            trigger: &self.trigger,
+            emission: self.emission,
+            allowed_lateness: self.allowed_lateness,
+            has_sides: self.aggregates.sides() > 0,
+            has_cycles: engine.pace().is_some(),
+        };
+        manner.early()
+    }
+
+    /// Whether a record is copied into each window that holds it, under this engine.
+    pub fn copies_records(&self, engine: Engine) -> bool {
+        let reads_records = matches!(self.input, StageInput::Records(_));
+        reads_records && self.slicing(engine).is_none()
     }
 
     /// Whether it keeps totals beside deltas: for what sinks see, or for what its trigger reads.

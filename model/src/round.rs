@@ -16,6 +16,7 @@ use crate::machine_table::MachineTable;
 use crate::pane::{Deltas, StageId};
 use crate::plan::{PaneInput, Stage, StageInput};
 use crate::row::RowBatch;
+use crate::sliding::{SlidingTable, take_sliced};
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
 use crate::time::{ProcessingTime, Watermark};
@@ -115,6 +116,20 @@ impl Feed<'_> {
         if let Some(deltas) = self.start.brought_to(self.stage.id) {
             let source = (self.stage.key.words(), self.symbols);
             take_exchanged(table, deltas, source, aside)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Feed::give`], where sliding windows are kept in slices: they are made of records.
+    pub(crate) fn give_sliced(
+        &self,
+        table: &mut SlidingTable,
+        shape: &mut Shape,
+        aside: &mut Aside,
+    ) -> Result<(), Overflow> {
+        if let (StageInput::Records(input), Start::Records(batch)) = (&self.stage.input, self.start)
+        {
+            take_sliced(table, shape, input, (*batch, self.symbols), aside)?;
         }
         Ok(())
     }

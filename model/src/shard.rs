@@ -10,7 +10,7 @@
 
 use crate::account::{Dropped, StageAccount};
 use crate::aggregate::Overflow;
-use crate::engine::Cycle;
+use crate::engine::{Cycle, Engine};
 use crate::exchange::ExchangeEnds;
 use crate::intake::Shape;
 use crate::late::LateBatch;
@@ -19,6 +19,7 @@ use crate::pane::{PaneBatch, StageId};
 use crate::plan::{Plan, Stage, StageInput};
 use crate::round::{Feed, Fires, Firing, Passing, Start};
 use crate::row::RowBatch;
+use crate::sliding::SlidingTable;
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
 use crate::time::{ProcessingTime, Watermark, Window};
@@ -69,16 +70,22 @@ impl Output {
 #[derive(Debug)]
 pub(crate) enum Machine {
     Keys(Box<KeyTable>, Shape),
+    Sliding(Box<SlidingTable>, Shape),
     Machines(Box<MachineTable>, Shape),
     TopK(Box<TopKTable>),
 }
 
 impl Machine {
-    fn new(stage: &Stage, symbols: &Symbols) -> Self {
+    fn new(stage: &Stage, symbols: &Symbols, engine: Engine) -> Self {
         let shape = Shape::new(stage);
-        match &stage.top_k {
-            Some(spec) => Self::TopK(Box::new(TopKTable::new(stage, spec))),
-            None if stage.is_plain() => Self::Keys(Box::new(KeyTable::new(stage)), shape),
+        if let Some(spec) = &stage.top_k {
+            return Self::TopK(Box::new(TopKTable::new(stage, spec)));
+        }
+        if stage.is_plain() {
+            return Self::Keys(Box::new(KeyTable::new(stage)), shape);
+        }
+        match SlidingTable::new(stage, engine) {
+            Some(table) => Self::Sliding(Box::new(table), shape),
             None => Self::Machines(Box::new(MachineTable::new(stage, symbols)), shape),
         }
     }
@@ -87,6 +94,7 @@ impl Machine {
     fn output(&self) -> Watermark {
         match self {
             Self::Keys(table, _) => table.watermark,
+            Self::Sliding(table, _) => table.windows.watermark,
             Self::Machines(table, _) => table.output,
             Self::TopK(table) => table.watermark,
         }
@@ -95,6 +103,7 @@ impl Machine {
     fn account(&self) -> &StageAccount {
         match self {
             Self::Keys(table, _) => &table.account,
+            Self::Sliding(table, _) => &table.windows.account,
             Self::Machines(table, _) => &table.account,
             Self::TopK(table) => &table.account,
         }
@@ -121,7 +130,11 @@ impl Shard {
         let exchanges = plan.stages.iter().map(|stage| ExchangeEnds::new(stage, &plan, shards));
         Self {
             exchanges: exchanges.collect(),
-            machines: plan.stages.iter().map(|stage| Machine::new(stage, &symbols)).collect(),
+            machines: plan
+                .stages
+                .iter()
+                .map(|stage| Machine::new(stage, &symbols, plan.engine))
+                .collect(),
             fired: plan.stages.iter().map(Fired::new).collect(),
             plan,
             symbols,
@@ -217,7 +230,8 @@ impl Shard {
     pub(crate) fn touch_news(&mut self) {
         for machine in &mut self.machines {
             match machine {
-                Machine::Keys(..) => {}
+                Machine::Keys(table, _) => table.touch_news(),
+                Machine::Sliding(table, _) => table.windows.touch_news(),
                 Machine::Machines(table, _) => table.touch_news(),
                 Machine::TopK(table) => table.touch_news(),
             }
@@ -319,6 +333,13 @@ impl Shard {
                 feed.give(&mut **table, shape, &mut own.aside)?;
                 table.fire(firing, passing.watermark, own, symbols)?;
             }
+            Machine::Sliding(table, shape) => {
+                feed.give_sliced(table, shape, &mut own.aside)?;
+                table.fire(firing, passing.watermark, own, symbols)?;
+                if let Start::Tick(now) = start {
+                    table.tick(*now, own, symbols)?;
+                }
+            }
             Machine::Machines(table, shape) => {
                 feed.give(&mut **table, shape, &mut own.aside)?;
                 table.fire(firing, passing.watermark, own, symbols)?;
@@ -379,6 +400,7 @@ impl Shard {
     pub fn is_empty(&self) -> bool {
         self.machines.iter().all(|machine| match machine {
             Machine::Keys(table, _) => table.is_empty(),
+            Machine::Sliding(table, _) => table.is_empty(),
             Machine::Machines(table, _) => table.is_empty(),
             Machine::TopK(table) => table.is_empty(),
         })
@@ -393,6 +415,7 @@ impl Shard {
     pub fn sizes(&self) -> Vec<(usize, usize)> {
         let size = |machine: &Machine| match machine {
             Machine::Keys(table, _) => (table.cells.keys(), table.cells.bytes()),
+            Machine::Sliding(table, _) => table.size(),
             Machine::Machines(table, _) => table.size(),
             Machine::TopK(table) => table.size(),
         };
@@ -413,6 +436,10 @@ impl Shard {
             Machine::Keys(table, _) => {
                 let windows = table.open_windows();
                 windows.filter(|(_, window)| table.watermark.0 < window.end()).count()
+            }
+            Machine::Sliding(table, _) => {
+                let windows = table.open_windows().into_iter();
+                windows.filter(|(_, window)| table.windows.watermark.0 < window.end()).count()
             }
             Machine::Machines(table, _) => {
                 let windows = table.open_windows();
@@ -435,6 +462,10 @@ impl Shard {
             match machine {
                 Machine::Keys(table, _) => {
                     let open = table.open_windows();
+                    windows.extend(open.map(|(key, window)| (stage.id, key.into(), window)));
+                }
+                Machine::Sliding(table, _) => {
+                    let open = table.open_windows().into_iter();
                     windows.extend(open.map(|(key, window)| (stage.id, key.into(), window)));
                 }
                 Machine::Machines(table, _) => {

@@ -19,6 +19,7 @@ use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Stage
 use crate::plan::Stage;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, Lateness, Span, Watermark, Window, judge};
+use crate::window::WindowFn;
 use std::collections::BTreeMap;
 
 /// What the rules of a stage are, taken from its plan.
@@ -86,8 +87,11 @@ impl KeyTable {
     pub(crate) fn new(stage: &Stage) -> Self {
         let rules = Rules::of(stage);
         let words = rules.aggregates.words();
+        let cells = Cells::new(stage.key.words(), words, rules.keeps_total);
+        let is_sliding = matches!(stage.window, WindowFn::Sliding { .. });
         Self {
-            cells: Cells::new(stage.key.words(), words, rules.keeps_total),
+            // A chain of windows is for keys that have few.
+            cells: if is_sliding { cells.apart() } else { cells },
             deadlines: BTreeMap::new(),
             touched: Vec::new(),
             watermark: Watermark::MIN,
@@ -107,7 +111,7 @@ impl KeyTable {
         window: Window,
         is_late: bool,
     ) -> (CellId, CellId) {
-        let known = self.cells.head(hash, key);
+        let known = self.cells.head(hash, key, window);
         if let Some(head) = known
             && let Some(cell) = self.cells.find(head, window)
         {
@@ -155,7 +159,12 @@ impl KeyTable {
     ) -> Result<(), Overflow> {
         let touched = std::mem::take(&mut self.touched);
         for (head, window) in &touched {
-            let Some(cell) = self.cells.find(*head, *window) else { continue };
+            // With the watermark of a cycle it may have fired, and gone: another may stand there.
+            let is_there = self.cells.armed(*head).is_some();
+            let cell = is_there.then(|| self.cells.find(*head, *window)).flatten();
+            let Some(cell) = cell.filter(|cell| self.cells.meta(*cell).is_touched) else {
+                continue;
+            };
             self.fire((*head, cell), (Timing::Late, false), fired, symbols)?;
             if !self.rules.is_observed {
                 // Nobody asks for this window's identity again: the next copy starts anew.
@@ -201,9 +210,21 @@ impl KeyTable {
             return Ok(());
         }
         let before = std::mem::replace(&mut self.watermark, watermark);
+        self.fire_due(|deadline| deadline <= watermark.0, before, fired, symbols)
+    }
+
+    /// Delivers the watermark to the actors whose deadlines `is_due` names; `before` is the one that
+    /// they saw last.
+    pub(crate) fn fire_due(
+        &mut self,
+        is_due: impl Fn(EventTime) -> bool,
+        before: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
         while let Some(bucket) = self.deadlines.first_entry() {
             let deadline = *bucket.key();
-            if deadline > watermark.0 {
+            if !is_due(deadline) {
                 break;
             }
             let due = bucket.remove();
@@ -303,6 +324,68 @@ impl KeyTable {
             .last()
     }
 
+    /// Fires `window`, which is not complete, with `values`: what has come since the pane before.
+    pub(crate) fn fire_open(
+        &mut self,
+        (hash, key, window): (u64, &[u64], Window),
+        (values, timing): (&[u64], Timing),
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        if !self.rules.is_observed {
+            self.fire_once((key, window), (timing, false), values, fired);
+            return Ok(());
+        }
+        let (head, cell) = self.find_or_add(hash, key, window, false);
+        self.cells.delta_mut(cell).copy_from_slice(values);
+        self.fire((head, cell), (timing, false), fired, symbols)
+    }
+
+    /// Fires `window`, which the watermark has just completed, with `values`: what has come since
+    /// the pane before, which was early if there was one.
+    pub(crate) fn fire_complete(
+        &mut self,
+        (hash, key, window): (u64, &[u64], Window),
+        values: &[u64],
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let verdict = judge(window, self.watermark, self.rules.allowed_lateness);
+        let is_last = verdict == Lateness::Expired;
+        let is_gone = is_last || !self.rules.is_observed;
+        let is_known = self.cells.len() > 0 && self.cells.head(hash, key, window).is_some();
+        if is_gone && !is_known {
+            self.fire_once((key, window), (Timing::OnTime, is_last), values, fired);
+            return Ok(());
+        }
+        let (head, cell) = self.find_or_add(hash, key, window, false);
+        self.cells.delta_mut(cell).copy_from_slice(values);
+        self.fire((head, cell), (Timing::OnTime, is_last), fired, symbols)?;
+        if is_gone {
+            let before = self.before(head, cell);
+            self.cells.remove(head, before, cell);
+        }
+        Ok(())
+    }
+
+    /// Emits a pane of a window of which nothing is kept, neither before nor after.
+    fn fire_once(
+        &mut self,
+        (key, window): (&[u64], Window),
+        (timing, is_last): (Timing, bool),
+        values: &[u64],
+        fired: &mut Fired,
+    ) {
+        if self.rules.has_children {
+            fired.deltas.push(key, window, values);
+        }
+        if self.rules.is_observed {
+            let panes = fired.panes.get_or_insert_with(|| PaneBatch::new(self.rules.stage));
+            panes.push(key, pane(window, 0, timing, is_last), values);
+            self.account.panes += 1;
+        }
+    }
+
     /// Puts back a window as it was at `watermark`; windows of one key come oldest first.
     pub(crate) fn restore(
         &mut self,
@@ -318,6 +401,17 @@ impl KeyTable {
         self.cells.settle(cell, total);
         self.cells.delta_mut(cell).copy_from_slice(delta);
         self.cells.set_meta(cell, meta);
+    }
+
+    /// Late windows that have news wait for the end of a round.
+    pub(crate) fn touch_news(&mut self) {
+        for head in self.cells.heads().collect::<Vec<_>>() {
+            let (meta, window) = (self.cells.meta(head), self.cells.window(head));
+            if meta.has_news && self.watermark.0 >= window.end() {
+                self.cells.set_meta(head, Meta { is_touched: true, ..meta });
+                self.touched.push((head, window));
+            }
+        }
     }
 
     /// Whether no window and no deadline is left.
@@ -351,15 +445,7 @@ impl KeyTable {
             // A window that was complete is late from then on (PANE-1).
             let was_complete = meta.sent.is_some_and(Timing::completes);
             let timing = if was_complete { Timing::Late } else { timing };
-            let pane = PaneMeta {
-                window,
-                index: meta.index,
-                timing,
-                is_last,
-                kind: PaneKind::Insert,
-                event_time: window.last_instant(),
-                is_other: false,
-            };
+            let pane = pane(window, meta.index, timing, is_last);
             if self.emit((head, cell), pane, fired, symbols)? {
                 after.index = meta.index.saturating_add(1);
                 after.sent = Some(timing);
@@ -403,6 +489,19 @@ impl KeyTable {
         panes.push(key, pane, &self.scratch);
         self.account.panes += 1;
         Ok(true)
+    }
+}
+
+/// What a pane that stands says of itself.
+const fn pane(window: Window, index: u32, timing: Timing, is_last: bool) -> PaneMeta {
+    PaneMeta {
+        window,
+        index,
+        timing,
+        is_last,
+        kind: PaneKind::Insert,
+        event_time: window.last_instant(),
+        is_other: false,
     }
 }
 

@@ -48,6 +48,20 @@ impl EventTime {
     pub const fn since(self, earlier: Self) -> Span {
         Span::from_millis(self.0.saturating_sub(earlier.0))
     }
+
+    /// The span from the last instant that is a multiple of `period` after or before `offset` to
+    /// this one: less than `period`, exact everywhere. A period of zero is taken as 1 ms.
+    pub fn past_multiple(self, period: Span, offset: i64) -> Span {
+        let period = period.0.max(1);
+        match self.0.checked_sub(offset) {
+            Some(since) => Span(since.rem_euclid(period)),
+            // The difference does not fit the type; the remainder does.
+            None => {
+                let since = i128::from(self.0) - i128::from(offset);
+                Span(i64::try_from(since.rem_euclid(i128::from(period))).unwrap_or(0))
+            }
+        }
+    }
 }
 
 impl fmt::Display for EventTime {
@@ -149,14 +163,7 @@ impl Window {
         let size = size.0.max(1);
         // +infinity lies in the last window, as `contains` has it: none starts there.
         let time = time.min(EventTime(i64::MAX - 1));
-        let into = match time.0.checked_sub(offset) {
-            Some(since) => since.rem_euclid(size),
-            // The difference does not fit the type; the remainder does.
-            None => {
-                let since = i128::from(time.0) - i128::from(offset);
-                i64::try_from(since.rem_euclid(i128::from(size))).unwrap_or(0)
-            }
-        };
+        let into = time.past_multiple(Span(size), offset).0;
         let start = time.0.saturating_sub(into);
         // Measured from the record, not from a start that may have saturated.
         let end = time.0.saturating_add(size - into);

@@ -237,7 +237,7 @@ impl StageDocument {
             aggregates: aggregates.collect(),
             exchanged: stage.exchange.is_some(),
             sinks: owned(&stage.sinks),
-            notes: notes(stage),
+            notes: notes(stage, plan.engine),
             late: stage.late.iter().map(LateDocument::new).collect(),
         }
     }
@@ -257,7 +257,7 @@ impl EmissionDocument {
 }
 
 /// What whoever reads the plan may not expect of a stage.
-fn notes(stage: &Stage) -> Vec<String> {
+fn notes(stage: &Stage, engine: Engine) -> Vec<String> {
     let mut notes = Vec::new();
     if stage.kind == StageKind::TopK {
         // Its stage of full sums has said so.
@@ -265,7 +265,8 @@ fn notes(stage: &Stage) -> Vec<String> {
     }
     let overlap = stage.window.overlap();
     if overlap > 1 {
-        notes.push(format!("a record is in up to {overlap} windows at a time"));
+        let copies = if stage.copies_records(engine) { ", and copied into each" } else { "" };
+        notes.push(format!("a record is in up to {overlap} windows at a time{copies}"));
     }
     match stage.window {
         WindowFn::Sliding { size, period, .. } if size < period => {

@@ -4,7 +4,7 @@
 use super::{KeyValues, Record};
 use crate::aggregate::Function;
 use crate::flow::phase_shift;
-use crate::intake::SPLITS_MAX;
+use crate::intake::splits_max;
 use crate::key::{encode, stable_hash};
 use crate::plan::{AggregateSpec, Grouping, Job};
 use crate::time::{EventTime, Span, Window};
@@ -72,8 +72,12 @@ impl Reader<'_> {
         };
         let mut interval = Interval { first, kept, last };
         let windows = self.windows(record, copy, Some(interval));
-        if let (Some(oldest), SPLITS_MAX) = (windows.first(), windows.len()) {
-            interval.kept = kept.max(oldest.start());
+        let (function, shift) = (self.grouping.window, self.shift(record, copy));
+        if let Some(oldest) = windows.first()
+            && windows.len() == splits_max(function)
+            && let Some(cut) = function.before(*oldest, shift)
+        {
+            interval.kept = kept.max(cut.end());
         }
         Some(interval)
     }
@@ -84,8 +88,8 @@ impl Reader<'_> {
         (self.windows(record, copy, interval), interval)
     }
 
-    /// The windows that what counts of a copy touches, in order; at most [`SPLITS_MAX`] of an
-    /// interval, the latest.
+    /// The windows that what counts of a copy touches, in order; at most [`splits_max`] of
+    /// an interval, the latest.
     pub(super) fn windows(
         &self,
         record: &Record,
@@ -115,7 +119,7 @@ impl Reader<'_> {
                 let back =
                     std::iter::successors(Some(latest), |after| function.before(*after, shift));
                 let touches = |window: &Window| window.end() > kept || window.contains(kept);
-                windows.extend(back.take_while(touches).take(SPLITS_MAX));
+                windows.extend(back.take_while(touches).take(splits_max(function)));
             }
         }
         windows.reverse();

@@ -14,7 +14,7 @@ use crate::pane::Timing;
 use crate::plan::Plan;
 use crate::shard::{Machine, Shard};
 use crate::symbol::{Symbols, SymbolsFull};
-use crate::time::{ProcessingTime, Watermark, Window};
+use crate::time::{EventTime, ProcessingTime, Watermark, Window};
 use read::Reader;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -72,6 +72,7 @@ struct StageImage {
     keys: Vec<KeyImage>,
     machines: Vec<MachineImage>,
     groups: Vec<GroupImage>,
+    slices: Vec<SlicesImage>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,6 +80,13 @@ struct KeyImage {
     key: Vec<Stored>,
     /// Newest first.
     cells: Vec<CellImage>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SlicesImage {
+    key: Vec<Stored>,
+    /// Where they start, and what is in them.
+    slices: Vec<(EventTime, Words)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -156,12 +164,21 @@ impl Shard {
                 keys: Vec::new(),
                 machines: Vec::new(),
                 groups: Vec::new(),
+                slices: Vec::new(),
             };
             match machine {
                 Machine::Keys(table, _) => StageImage {
                     watermark: table.watermark,
                     account: table.account.clone(),
                     keys: writer.keys(table, &stage.key),
+                    ..image
+                },
+                Machine::Sliding(table, _) => StageImage {
+                    watermark: table.windows.watermark,
+                    now: Some(table.now()),
+                    account: table.windows.account.clone(),
+                    keys: writer.keys(&table.windows, &stage.key),
+                    slices: writer.slices(table, &stage.key),
                     ..image
                 },
                 Machine::Machines(table, _) => StageImage {
@@ -217,11 +234,13 @@ impl Shard {
             if stage.name != image_stage.name {
                 return Err(other_plan(&format!("stage `{}`", stage.name)));
             }
-            let StageImage { keys, machines, groups, .. } = &image_stage;
+            let StageImage { keys, machines, groups, slices, .. } = &image_stage;
+            let none = (keys.is_empty(), machines.is_empty(), groups.is_empty(), slices.is_empty());
             let fits = match shard.machines.get(index) {
-                Some(Machine::Keys(..)) => machines.is_empty() && groups.is_empty(),
-                Some(Machine::Machines(..)) => keys.is_empty() && groups.is_empty(),
-                Some(Machine::TopK(_)) => keys.is_empty() && machines.is_empty(),
+                Some(Machine::Keys(..)) => matches!(none, (_, true, true, true)),
+                Some(Machine::Sliding(..)) => matches!(none, (_, true, true, _)),
+                Some(Machine::Machines(..)) => matches!(none, (true, _, true, true)),
+                Some(Machine::TopK(_)) => matches!(none, (true, true, _, true)),
                 None => true,
             };
             if !fits {
@@ -229,6 +248,9 @@ impl Shard {
             }
             match shard.machines.get_mut(index) {
                 Some(Machine::Keys(table, _)) => reader.table(table, &stage.key, image_stage)?,
+                Some(Machine::Sliding(table, _)) => {
+                    reader.sliding(table, &stage.key, image_stage)?;
+                }
                 Some(Machine::Machines(table, _)) => {
                     reader.machines(table, &stage.key, image_stage)?;
                 }

@@ -2,13 +2,15 @@
 #![expect(clippy::indexing_slicing, reason = "lengths are checked against the plan first")]
 
 use super::{
-    ImageError, MachineImage, SentImage, StageImage, Stored, Words, accumulators, other_plan,
+    ImageError, MachineImage, SentImage, SlicesImage, StageImage, Stored, Words, accumulators,
+    other_plan,
 };
 use crate::aggregate::{AggregateLayout, Values};
 use crate::candidates::Candidates;
 use crate::cells::Meta;
 use crate::key::KeyLayout;
 use crate::machine_table::MachineTable;
+use crate::sliding::SlidingTable;
 use crate::symbol::Symbols;
 use crate::table::KeyTable;
 use crate::topk::{Listed, Sent, TopKTable};
@@ -93,6 +95,27 @@ impl Reader<'_> {
         }
         table.watermark = image.watermark;
         table.account = image.account;
+        Ok(())
+    }
+
+    pub(super) fn sliding(
+        &self,
+        table: &mut SlidingTable,
+        layout: &KeyLayout,
+        mut image: StageImage,
+    ) -> Result<(), ImageError> {
+        if let Some(now) = image.now {
+            table.start_at(now);
+        }
+        let sliced = std::mem::take(&mut image.slices);
+        self.table(&mut table.windows, layout, image)?;
+        for SlicesImage { key, slices } in sliced {
+            let key = self.key(layout, &key)?;
+            for (start, values) in slices {
+                let values = self.words(&table.windows.rules.aggregates, &values)?;
+                table.restore(&key, start, &values);
+            }
+        }
         Ok(())
     }
 

@@ -2,11 +2,13 @@
 #![expect(clippy::indexing_slicing, reason = "accumulators have the widths of their layout")]
 
 use super::{
-    CellImage, GroupImage, KeyImage, MachineImage, SentImage, Stored, Words, accumulators,
+    CellImage, GroupImage, KeyImage, MachineImage, SentImage, SlicesImage, Stored, Words,
+    accumulators,
 };
 use crate::aggregate::AggregateLayout;
 use crate::key::KeyLayout;
 use crate::machine_table::{Actor, MachineTable};
+use crate::sliding::SlidingTable;
 use crate::symbol::{Symbol, Symbols};
 use crate::table::KeyTable;
 use crate::topk::{Sent, TopKTable};
@@ -65,6 +67,15 @@ impl Writer<'_> {
             KeyImage { key: self.key(layout, cells.key(head)), cells: image.collect() }
         };
         cells.heads().map(key).collect()
+    }
+
+    pub(super) fn slices(&self, table: &SlidingTable, layout: &KeyLayout) -> Vec<SlicesImage> {
+        let aggregates = &table.windows.rules.aggregates;
+        let image = table.slices().map(|(key, slices)| SlicesImage {
+            key: self.key(layout, key),
+            slices: slices.map(|(start, values)| (start, self.words(aggregates, values))).collect(),
+        });
+        image.collect()
     }
 
     pub(super) fn machines(&self, table: &MachineTable, layout: &KeyLayout) -> Vec<MachineImage> {

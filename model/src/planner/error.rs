@@ -113,9 +113,21 @@ pub enum PlanError {
     },
     /// A window would hold more copies of a record than the plan allows.
     #[error(
-        "grouping `{grouping}`: {overlap} windows of it overlap, more than max_overlap ({max}): make the period longer or the windows shorter"
+        "grouping `{grouping}`: {overlap} windows of it overlap, more than max_overlap ({max}) where a record is copied into each: make the period longer or the windows shorter, or let the watermark or the clock alone say when it emits"
     )]
     TooManyCopies {
+        /// The grouping.
+        grouping: Box<str>,
+        /// Windows that hold one record.
+        overlap: i64,
+        /// The most that are allowed.
+        max: i64,
+    },
+    /// A record would be held by more windows than anybody can read the panes of.
+    #[error(
+        "grouping `{grouping}`: {overlap} windows of it overlap, more than {max}, and each emits a pane of its own: make the period longer or the windows shorter"
+    )]
+    TooManyWindows {
         /// The grouping.
         grouping: Box<str>,
         /// Windows that hold one record.

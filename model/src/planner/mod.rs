@@ -18,6 +18,7 @@ use crate::aggregate::{AggregateLayout, Function};
 use crate::engine::Engine;
 use crate::plan::{AggregateSpec, Grouping, Job, Plan};
 use crate::row::Field;
+use crate::sliding::Manner;
 use crate::time::Span;
 use crate::value::Type;
 use crate::window::WindowFn;
@@ -80,8 +81,25 @@ fn check(job: &Job) -> Vec<PlanError> {
     errors
 }
 
-/// Most windows that may hold one record.
+/// Most windows that may hold one record, where it is copied into each: the trigger looks at
+/// records, or panes tell their times.
 pub const OVERLAP_MAX: i64 = 64;
+
+/// Most windows that may hold one record, where it is kept once: a day of seconds.
+pub const OVERLAP_MAX_SLICED: i64 = 86_400;
+
+/// Whether a grouping keeps a record once, however many of its windows hold it.
+fn is_sliced(grouping: &Grouping) -> bool {
+    let manner = Manner {
+        window: grouping.window,
+        trigger: &grouping.trigger,
+        emission: grouping.emission,
+        allowed_lateness: grouping.allowed_lateness,
+        has_sides: grouping.aggregates.iter().any(|aggregate| aggregate.function.has_side()),
+        has_cycles: false,
+    };
+    manner.early().is_some()
+}
 
 fn check_window(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
     let lengths: &[(Span, &'static str)] = match grouping.window {
@@ -100,10 +118,13 @@ fn check_window(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
             errors.push(PlanError::TooSmall { grouping: grouping.name.clone(), what });
         }
     }
-    let overlap = grouping.window.overlap();
-    if overlap > OVERLAP_MAX {
-        let grouping = grouping.name.clone();
-        errors.push(PlanError::TooManyCopies { grouping, overlap, max: OVERLAP_MAX });
+    let (overlap, name) = (grouping.window.overlap(), &grouping.name);
+    if is_sliced(grouping) && overlap > OVERLAP_MAX_SLICED {
+        let (grouping, max) = (name.clone(), OVERLAP_MAX_SLICED);
+        errors.push(PlanError::TooManyWindows { grouping, overlap, max });
+    } else if !is_sliced(grouping) && overlap > OVERLAP_MAX {
+        let (grouping, max) = (name.clone(), OVERLAP_MAX);
+        errors.push(PlanError::TooManyCopies { grouping, overlap, max });
     }
     if grouping.window.is_merging() && grouping.top_k.is_some() {
         errors.push(PlanError::TopKOfSessions { grouping: grouping.name.clone() });

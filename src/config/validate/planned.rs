@@ -42,7 +42,9 @@ fn place(error: &PlanError, raw: &RawConfig) -> Place {
         | PlanError::NotRankable { grouping, .. }
         | PlanError::TopKOfSide { grouping, .. }
         | PlanError::LosesData { grouping, .. } => grouping,
-        PlanError::TopKOfSessions { grouping } | PlanError::TooManyCopies { grouping, .. } => {
+        PlanError::TopKOfSessions { grouping }
+        | PlanError::TooManyCopies { grouping, .. }
+        | PlanError::TooManyWindows { grouping, .. } => {
             return window(grouping, raw);
         }
         PlanError::NotSharded { field } => return shard_by(field, raw),

@@ -1,0 +1,379 @@
+//! The key actors of a stage of sliced windows.
+//!
+//! A key holds the slices of what has come for windows that are not complete. It registers one
+//! deadline, the end of the first of these. When that is due the window is merged and handed to
+//! [`KeyTable`], which knows what has been sent of it, emits its pane, and keeps it as long as late
+//! records may come; windows that have fired early are kept there, too. At a mark of early firing
+//! all windows that have news fire, and no slice is left: what was in them is in the windows.
+//!
+//! Invariants LATE-1, GC-1: a slice is gone with the last window that holds it.
+
+use super::Early;
+use super::grid::{Grid, Touched};
+use super::slices::Slices;
+use crate::aggregate::{AggregateLayout, Overflow};
+use crate::engine::Engine;
+use crate::key::is_same_key;
+use crate::pane::Timing;
+use crate::plan::Stage;
+use crate::round::Fires;
+use crate::symbol::Symbols;
+use crate::table::{Fired, KeyTable};
+use crate::time::{EventTime, ProcessingTime, Watermark, Window};
+use hashbrown::HashTable;
+use std::collections::BTreeMap;
+
+type ActorId = u32;
+
+/// A key's part of the state.
+#[derive(Debug, Default)]
+struct Actor {
+    slices: Slices,
+    /// The first window that is not complete and holds a slice. `None`: the actor is free.
+    next: Option<Window>,
+}
+
+/// Which windows fire.
+#[derive(Debug, Clone, Copy)]
+enum Due {
+    /// Those that end by then, which the watermark has completed.
+    Complete(EventTime),
+    /// All, with a pane of this timing.
+    All(Timing),
+}
+
+impl Due {
+    fn holds(self, window: Window) -> bool {
+        match self {
+            Self::Complete(until) => window.end() <= until,
+            Self::All(_) => true,
+        }
+    }
+}
+
+/// All key actors of one stage in one shard.
+#[derive(Debug)]
+pub(crate) struct SlidingTable {
+    /// Windows that have fired and are kept. The stage's rules, watermark and account are here.
+    pub(crate) windows: KeyTable,
+    pub(super) grid: Grid,
+    early: Early,
+    key_words: usize,
+    /// By actor: its key.
+    keys: Vec<u64>,
+    actors: Vec<Actor>,
+    free: Vec<ActorId>,
+    by_key: HashTable<ActorId>,
+    /// Actors by the end of their next window; only the one that they have now counts.
+    deadlines: BTreeMap<EventTime, Vec<ActorId>>,
+    /// The last tick.
+    now: ProcessingTime,
+    /// The next mark of early firing on the clock. `None` if there is nothing to fire.
+    due: Option<ProcessingTime>,
+    /// Room for a window.
+    sum: Vec<u64>,
+    /// The slice of the record before, and its windows: mostly the next record's, too.
+    recent: (Window, Touched),
+}
+
+impl SlidingTable {
+    /// The table of a stage that reads records; `None` if its windows cannot be kept in slices.
+    pub(crate) fn new(stage: &Stage, engine: Engine) -> Option<Self> {
+        Some(Self {
+            early: stage.slicing(engine)?,
+            grid: Grid::of(stage.window)?,
+            windows: KeyTable::new(stage),
+            key_words: stage.key.words(),
+            keys: Vec::new(),
+            actors: Vec::new(),
+            free: Vec::new(),
+            by_key: HashTable::new(),
+            deadlines: BTreeMap::new(),
+            now: ProcessingTime::from_millis(i64::MIN),
+            due: None,
+            sum: vec![0; stage.aggregates.words()],
+            // Holds nothing.
+            recent: (Window::new(EventTime::MIN, EventTime::MIN), Touched::default()),
+        })
+    }
+
+    /// The windows that hold `time`.
+    pub(super) fn touched_at(&mut self, time: EventTime) -> Touched {
+        if !self.recent.0.contains(time) {
+            self.recent = (self.grid.slice(time), self.grid.touched(time, time, u64::MAX));
+        }
+        self.recent.1
+    }
+
+    /// The slice that holds `time`.
+    pub(super) fn slice_at(&self, time: EventTime) -> Window {
+        let (recent, _) = self.recent;
+        if recent.contains(time) { recent } else { self.grid.slice(time) }
+    }
+
+    fn key(&self, id: ActorId) -> &[u64] {
+        let at = id as usize * self.key_words;
+        self.keys.get(at..at + self.key_words).unwrap_or_default()
+    }
+
+    /// The actor of a key, made if there is none.
+    fn actor(&mut self, hash: u64, key: &[u64]) -> ActorId {
+        let known = self.by_key.find(hash, |id| is_same_key(self.key(*id), key));
+        if let Some(id) = known {
+            return *id;
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.actors.push(Actor::default());
+            self.keys.resize(self.keys.len() + self.key_words, 0);
+            (self.actors.len() - 1) as ActorId
+        });
+        let at = id as usize * self.key_words;
+        if let Some(place) = self.keys.get_mut(at..at + self.key_words) {
+            place.copy_from_slice(key);
+        }
+        let (keys, words, cells) = (&self.keys, self.key_words, &self.windows.cells);
+        self.by_key.insert_unique(hash, id, |id| {
+            let at = *id as usize * words;
+            cells.hash(keys.get(at..at + words).unwrap_or_default())
+        });
+        id
+    }
+
+    /// The values of a slice of a key that lies in a window that is not complete.
+    pub(super) fn slice(
+        &mut self,
+        (hash, key): (u64, &[u64]),
+        slice: EventTime,
+    ) -> (&AggregateLayout, &mut [u64]) {
+        let id = self.actor(hash, key);
+        let width = self.sum.len();
+        let slices = self.actors.get_mut(id as usize).map(|actor| &mut actor.slices);
+        let (place, is_new) = slices.map_or((0, false), |slices| slices.find_or_add(slice, width));
+        if is_new {
+            self.register(id, self.grid.first_open(slice, self.windows.watermark));
+        }
+        let values = self.actors.get_mut(id as usize);
+        let values = values.map(|actor| actor.slices.values_mut(place, width));
+        (&self.windows.rules.aggregates, values.unwrap_or_default())
+    }
+
+    /// Registers the end of `window`, in which something new lies, as the actor's deadline, if it
+    /// has no earlier one.
+    fn register(&mut self, id: ActorId, window: Option<Window>) {
+        let (Some(actor), Some(window)) = (self.actors.get_mut(id as usize), window) else {
+            return;
+        };
+        if actor.next.is_none_or(|next| window.start() < next.start()) {
+            actor.next = Some(window);
+            self.deadlines.entry(window.end()).or_default().push(id);
+        }
+        if let (Early::Every(period), None) = (self.early, self.due) {
+            self.due = Some(self.now.next_multiple(period));
+        }
+    }
+
+    /// Lets go of an actor that has nothing.
+    fn retire(&mut self, id: ActorId) {
+        let hash = self.windows.cells.hash(self.key(id));
+        if let Ok(entry) = self.by_key.find_entry(hash, |known| *known == id) {
+            entry.remove();
+        }
+        if let Some(actor) = self.actors.get_mut(id as usize) {
+            *actor = Actor::default();
+        }
+        self.free.push(id);
+        if self.by_key.is_empty() {
+            self.rewind();
+        }
+    }
+
+    /// Starts an empty table anew. It keeps its room, unless that is far more than it needed last.
+    fn rewind(&mut self) {
+        let used = self.actors.len();
+        self.keys.clear();
+        self.actors.clear();
+        self.free.clear();
+        if self.actors.capacity() / 4 > used {
+            self.keys.shrink_to(used * self.key_words);
+            self.actors.shrink_to(used);
+            self.free.shrink_to(used);
+            self.by_key.shrink_to(used, |_| 0);
+        }
+    }
+
+    /// Fires windows of an actor in their order.
+    fn fire_windows(
+        &mut self,
+        id: ActorId,
+        due: Due,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let Self { windows, grid, keys, actors, sum, .. } = self;
+        let at = id as usize * self.key_words;
+        let key = keys.get(at..at + self.key_words).unwrap_or_default();
+        let Some(actor) = actors.get_mut(id as usize) else { return Ok(()) };
+        let hash = windows.cells.hash(key);
+        while let Some(window) = actor.next
+            && due.holds(window)
+        {
+            sum.fill(0);
+            let layout = (&windows.rules.aggregates, symbols);
+            actor.slices.merge(window, sum, layout)?;
+            windows.account.operations += 1;
+            let place = (hash, key, window);
+            match due {
+                Due::Complete(_) => windows.fire_complete(place, sum, fired, symbols)?,
+                Due::All(timing) => windows.fire_open(place, (sum, timing), fired, symbols)?,
+            }
+            actor.next = following(&actor.slices, window, (grid, sum.len()));
+        }
+        match actor.next {
+            Some(next) => self.deadlines.entry(next.end()).or_default().push(id),
+            None => self.retire(id),
+        }
+        Ok(())
+    }
+
+    /// Fires all windows that have news, none of which is complete: from here on they have none.
+    fn mark(
+        &mut self,
+        timing: Timing,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        self.due = None;
+        for id in 0..self.actors.len() {
+            if self.actors.get(id).is_some_and(|actor| actor.next.is_some()) {
+                self.fire_windows(id as ActorId, Due::All(timing), fired, symbols)?;
+            }
+        }
+        self.deadlines.clear();
+        Ok(())
+    }
+
+    /// Takes the time.
+    pub(crate) fn tick(
+        &mut self,
+        now: ProcessingTime,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        self.now = self.now.max(now);
+        if self.due.is_some_and(|due| due <= self.now) {
+            self.mark(Timing::Early, fired, symbols)?;
+        }
+        Ok(())
+    }
+
+    /// Whether no window, slice or deadline is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.windows.is_empty() && self.by_key.is_empty() && self.deadlines.is_empty()
+    }
+
+    /// Number of keys that have slices, and of bytes of all state, roughly.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let slices: usize = self.actors.iter().map(|actor| actor.slices.bytes()).sum();
+        let tables = self.keys.capacity() * 8
+            + self.actors.capacity() * size_of::<Actor>()
+            + self.by_key.allocation_size();
+        (self.by_key.len(), slices + tables + self.windows.cells.bytes())
+    }
+
+    /// Keys with their slices: where they start, and what is in them.
+    pub(crate) fn slices(
+        &self,
+    ) -> impl Iterator<Item = (&[u64], impl Iterator<Item = (EventTime, &[u64])>)> {
+        let actors = self.actors.iter().enumerate().filter(|(_, actor)| actor.next.is_some());
+        actors.map(|(id, actor)| (self.key(id as ActorId), actor.slices.iter(self.sum.len())))
+    }
+
+    /// Every open window with its key: those that have been fired and are kept, and those that have
+    /// slices.
+    pub(crate) fn open_windows(&self) -> Vec<(&[u64], Window)> {
+        let mut open: Vec<_> = self.windows.open_windows().collect();
+        for (id, actor) in self.actors.iter().enumerate() {
+            let (key, width) = (self.key(id as ActorId), self.sum.len());
+            let hash = self.windows.cells.hash(key);
+            let sliced = std::iter::successors(actor.next, |window| {
+                following(&actor.slices, *window, (&self.grid, width))
+            });
+            let is_new = |window: &Window| self.windows.cells.head(hash, key, *window).is_none();
+            open.extend(sliced.filter(is_new).map(|window| (key, window)));
+        }
+        open
+    }
+
+    /// Puts back a slice; the watermark and the time must be set first. One that no window needs
+    /// any more is forgotten.
+    pub(crate) fn restore(&mut self, key: &[u64], slice: EventTime, values: &[u64]) {
+        if self.grid.first_open(slice, self.windows.watermark).is_some() {
+            let hash = self.windows.cells.hash(key);
+            self.slice((hash, key), slice).1.copy_from_slice(values);
+        }
+    }
+
+    /// The last tick.
+    pub(crate) const fn now(&self) -> ProcessingTime {
+        self.now
+    }
+
+    /// Sets the last tick, before anything else happens.
+    pub(crate) const fn start_at(&mut self, now: ProcessingTime) {
+        self.now = now;
+    }
+}
+
+/// The first window after `window` that holds a slice.
+fn following(slices: &Slices, window: Window, (grid, width): (&Grid, usize)) -> Option<Window> {
+    let next = grid.after(window)?;
+    let slice = slices.first_from(next.start(), width)?;
+    if slice < next.end() { Some(next) } else { grid.first(slice) }
+}
+
+impl Fires for SlidingTable {
+    fn end_round(
+        &mut self,
+        _: Option<Watermark>,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        self.windows.end_round(fired, symbols)?;
+        match self.early {
+            Early::EachRound => self.mark(Timing::Early, fired, symbols),
+            Early::Never | Early::Every(_) => Ok(()),
+        }
+    }
+
+    fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        if watermark <= self.windows.watermark {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.windows.watermark, watermark);
+        while let Some(bucket) = self.deadlines.first_entry() {
+            let deadline = *bucket.key();
+            if deadline > watermark.0 {
+                break;
+            }
+            let due = bucket.remove();
+            // Windows fire in the order of their ends, those that are kept among them.
+            self.windows.fire_due(|at| at < deadline, before, fired, symbols)?;
+            for id in due {
+                let next = self.actors.get(id as usize).and_then(|actor| actor.next);
+                if next.is_some_and(|next| next.end() == deadline) {
+                    self.fire_windows(id, Due::Complete(deadline), fired, symbols)?;
+                }
+            }
+        }
+        self.windows.fire_due(|at| at <= watermark.0, before, fired, symbols)
+    }
+
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
+        self.mark(Timing::TimedOut, fired, symbols)
+    }
+}
