@@ -25,8 +25,8 @@ fn transcripts(folder: &str) -> Vec<(PathBuf, String)> {
 
 /// All transcripts that match.
 fn all_transcripts() -> Vec<(PathBuf, String)> {
-    let folders = ["transcripts", "transcripts/paper"];
-    folders.into_iter().flat_map(transcripts).collect()
+    let folders = ["", "/paper", "/triggers", "/windows"];
+    folders.into_iter().flat_map(|name| transcripts(&format!("transcripts{name}"))).collect()
 }
 
 fn pipeline(text: &str) -> PathBuf {
@@ -61,6 +61,19 @@ fn the_transcripts_match() {
         let output = run(&[], &pipeline(&text), &[&path]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert!(stderr(&output).contains(": ok, "), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn every_pipeline_for_transcripts_has_one() {
+    let used: Vec<_> = all_transcripts().iter().map(|(_, text)| pipeline(text)).collect();
+    for folder in ["", "/paper", "/triggers", "/windows"] {
+        for entry in fs::read_dir(root().join(format!("pipelines{folder}"))).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|ending| ending == "toml") {
+                assert!(used.contains(&path), "no transcript of {}", path.display());
+            }
+        }
     }
 }
 
