@@ -159,6 +159,7 @@ fn is_pane(expected: &ExpectedPane, came: &Emitted) -> bool {
         && expected.index == came.index
         && expected.timing == came.timing
         && expected.is_last == came.is_last
+        && expected.event_time.is_none_or(|time| time == came.event_time)
         && is_same(&expected.key, &came.key)
         && is_same(&expected.values, &came.values)
 }

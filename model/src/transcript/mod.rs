@@ -144,6 +144,8 @@ pub struct ExpectedPane {
     pub timing: Timing,
     /// Whether no pane can follow.
     pub is_last: bool,
+    /// Its event time; `None` if that does not matter.
+    pub event_time: Option<EventTime>,
     /// Values as an object.
     pub values: serde_json::Value,
 }

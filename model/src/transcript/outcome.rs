@@ -6,7 +6,7 @@ use crate::key::KeyLayout;
 use crate::pane::{PaneBatch, PaneKind, Timing};
 use crate::plan::Stage;
 use crate::symbol::Symbols;
-use crate::time::Window;
+use crate::time::{EventTime, Window};
 use crate::value::Value;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,8 @@ pub struct Emitted {
     pub timing: Timing,
     /// Whether no pane can follow.
     pub is_last: bool,
+    /// Its event time.
+    pub event_time: EventTime,
     /// Values as an object.
     pub values: Json,
     /// The same as text, members in the order of the aggregates.
@@ -43,9 +45,15 @@ impl fmt::Display for Emitted {
             PaneKind::Insert => "pane",
             PaneKind::Retract => "retract",
         };
+        // As a rule it is that of the window, which is then not worth a word.
+        let time = if self.event_time == self.window.last_instant() {
+            String::new()
+        } else {
+            format!(" @{}", self.event_time)
+        };
         write!(
             f,
-            "{word} {} {} {} #{} {}{} {}",
+            "{word} {} {} {} #{} {}{}{time} {}",
             self.stage,
             self.key_text,
             self.window,
@@ -117,6 +125,7 @@ pub(super) fn emitted(
             index: meta.index,
             timing: meta.timing,
             is_last: meta.is_last,
+            event_time: meta.event_time,
             values: json(&values_text),
             values_text: values_text.into(),
         }

@@ -349,6 +349,17 @@ fn pane(kind: PaneKind, cursor: &mut Cursor<'_>) -> Result<Expectation, Problem>
     };
     cursor.word();
     let is_last = cursor.eat("last");
+    let event_time = if cursor.eat("@") { Some(cursor.time()?) } else { None };
     let values = cursor.object("the values")?.into();
-    Ok(Expectation::Pane(ExpectedPane { kind, stage, key, window, index, timing, is_last, values }))
+    Ok(Expectation::Pane(ExpectedPane {
+        kind,
+        stage,
+        key,
+        window,
+        index,
+        timing,
+        is_last,
+        event_time,
+        values,
+    }))
 }
