@@ -182,6 +182,14 @@ fn files_that_cannot_be_used_say_why_line_by_line() {
         ("# a comment\nrecord @1 {\"kk\":1}\n", "t.txt:2: the records have no field `kk`"),
         ("record @1 {\"v\":\"x\"}\n", "t.txt:1: field `v`: \"x\" is no i64"),
         ("batch {\nrecord @1 {}\nrecord @1 {\"v\":0.5}\n}\n", "t.txt:3: field `v`: 0.5 is no i64"),
+        (
+            "watermark 99% 5\n",
+            "t.txt:1: no trigger of the pipeline waits for the watermark of 99%\n",
+        ),
+        ("watermark 0% 5\n", "t.txt:1: `0%` is no percentile: write 99% or 99.9%, from 0.001%"),
+        ("watermark p=1 101% 5\n", "t.txt:1: `101%` is no percentile"),
+        ("watermark x% 5\n", "t.txt:1: `x%` is no percentile"),
+        ("watermark 50%\n", "t.txt:1: the line ends where a time is expected"),
         ("signal go\n", "t.txt:1: no trigger of the pipeline waits for signal `go`"),
     ] {
         let (code, got) = check("sums", text);

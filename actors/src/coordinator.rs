@@ -28,7 +28,7 @@ impl CoordinatorActor {
         self.meters.set_watermark(self.machine.machine().watermark());
         for send in self.machine.take_sends() {
             match send {
-                FromCoordinator::Marked(mark) => deliver::marked(&self.shards, mark),
+                FromCoordinator::Marked(mark) => deliver::marked(&self.shards, &mark),
                 FromCoordinator::Granted { partition, others } => {
                     let Some(source) = self.sources.get(partition as usize) else { continue };
                     deliver::granted(source, Granted { others });

@@ -118,9 +118,9 @@ pub(crate) fn ended(to: &Addr<CoordinatorActor>, partition: u32) {
 }
 
 /// The coordinator broadcasts a mark, after it has handled what allows it.
-pub(crate) fn marked(shards: &[Addr<ShardActor>], mark: Mark) {
+pub(crate) fn marked(shards: &[Addr<ShardActor>], mark: &Mark) {
     for shard in shards {
-        append(shard, Marked(mark));
+        append(shard, Marked(mark.clone()));
     }
 }
 

@@ -274,7 +274,7 @@ impl Wiring {
         let engine = self.facts.plan.engine;
         let (sources, shards) = (self.sources.len(), self.shards.len());
         let rules = engine.heeds(self.facts.progress);
-        let machine = Coordinator::new(rules, &self.facts.patience, 0);
+        let machine = Coordinator::new(rules, &self.facts.patience, self.facts.plan.shares.len());
         let coordinator = CoordinatorActor {
             machine: CoordinatorNode::new(machine, engine, sources, shards),
             sources: self.sources.clone(),

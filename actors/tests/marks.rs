@@ -17,8 +17,10 @@ use nilometer_connectors::source::Source;
 use nilometer_model::pane::Timing;
 use nilometer_model::plan::Plan;
 use nilometer_model::time::{EventTime, Span, Watermark};
+use nilometer_model::trigger::Trigger;
 use nilometer_model::watermark::{
-    AllIdle, Clamped, FutureSkew, PartitionState, ProgressRules, WatermarkSettings, WatermarkSpec,
+    AllIdle, Clamped, FutureSkew, PartitionState, Percentile, ProgressRules, WatermarkSettings,
+    WatermarkSpec,
 };
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -270,6 +272,50 @@ fn while_all_are_idle_the_watermark_follows_the_clock_if_it_is_to() {
     let standing = outcome.standing.unwrap();
     assert_eq!(standing.partitions[0].state, PartitionState::Idle);
     assert_eq!(standing.holder, None);
+}
+
+#[test]
+fn a_second_watermark_makes_windows_fire_early_on_every_shard() {
+    let half = Percentile::from_percent(50.0).unwrap();
+    let early = Some(Box::new(Trigger::AfterWatermarkPercentile(half)));
+    let late = Some(Box::new(Trigger::AfterCount(1)));
+    let mut job = job();
+    for grouping in &mut job.groupings {
+        grouping.trigger = Trigger::AfterWatermark { early: early.clone(), late: late.clone() };
+    }
+    let plan = planned(&job);
+    // Two sources, of which the second has come to 20: half of the records are complete up to there,
+    // and nothing is for sure.
+    let first: Vec<Record> = (0..300).map(|n| (n / 3, (n % 7) as u32, (n % 5) as u32, 1)).collect();
+    let second: Vec<Record> = vec![(5, 1, 1, 1), (20, 1, 1, 1)];
+    let complete = first.iter().chain(&second).copied().filter(|record| record.0 < 20);
+    let wanted = expected(&complete.collect::<Vec<_>>());
+    for shards in [1, 3] {
+        let ((_first_end, first_held), (_second_end, second_held)) = (channel(), channel());
+        let (emitted, panes) = channel();
+        let got = Got::default();
+        let keep = got.clone();
+        let sink = kit::sink(move |panes| {
+            keep.push(panes);
+            panes.panes.iter().for_each(|pane| _ = emitted.send(pane.timing));
+            Ok(())
+        });
+        let sources =
+            vec![lingering(&plan, &first, first_held), lingering(&plan, &second, second_held)];
+        let mut parts = parts(&plan, sources, vec![sink]);
+        parts.shards = shards;
+        estimate(&mut parts, bounded(1_000));
+        let (outcome, timings) = in_system(async {
+            let node = Node::start(parts).unwrap();
+            let next = || panes.recv_timeout(Duration::from_secs(30)).expect("no pane");
+            let timings: Vec<_> = wanted.keys().map(|_| next()).collect();
+            node.drain();
+            (node.finish().await, timings)
+        });
+        check(&outcome);
+        assert!(timings.iter().all(|timing| *timing == Timing::Early), "{shards} shards");
+        assert!(got.totals(&plan) == wanted, "{shards} shards");
+    }
 }
 
 #[test]

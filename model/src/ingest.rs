@@ -55,7 +55,7 @@ impl Ingest {
         Self {
             symbols,
             refinement,
-            estimator: Estimator::new(watermark, &[]),
+            estimator: Estimator::new(watermark, &plan.shares),
             router: Router::from_row(&plan.row, &plan.shard_by, plan.key_groups, shards),
             shards,
             owners: Vec::new(),
@@ -160,6 +160,7 @@ mod tests {
         let row = RowLayout::new([Field::new("k", Type::U32), Field::new("v", Type::I64)]);
         let shard_by = vec!["k".into()];
         Plan {
+            shares: Vec::new(),
             name: "t".into(),
             row: Arc::new(row),
             stages: Vec::new(),

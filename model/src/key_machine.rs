@@ -15,6 +15,7 @@ use crate::pane::{AccumulationMode, Emission, StageId, TimestampCombiner};
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark, Window};
 use crate::trigger::{Arrival, Trigger, TriggerState};
+use crate::watermark::Percentile;
 use crate::window::WindowFn;
 use serde::{Deserialize, Serialize};
 
@@ -35,18 +36,20 @@ pub(crate) struct MachineRules {
 
 /// The instants of a key at a step.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Instants {
+pub(crate) struct Instants<'a> {
     /// What the stage has been promised.
     pub(crate) watermark: Watermark,
     /// What it had been promised before the step: another one only if the watermark advances.
     pub(crate) before: Watermark,
     /// What the key's windows have held the output watermark at.
     pub(crate) held: Option<EventTime>,
+    /// The second watermarks that the trigger waits for.
+    pub(crate) shares: &'a [(Percentile, Watermark)],
     /// The last tick.
     pub(crate) now: ProcessingTime,
 }
 
-impl Instants {
+impl Instants<'_> {
     /// The key's part of the output watermark while the input's is `watermark`: the stage's own is
     /// the lowest of all keys, so that no pane is late for the stage above without being late here;
     /// and no other key or shard changes a pane.
@@ -147,7 +150,7 @@ impl KeyMachine {
         &mut self,
         incoming: Incoming,
         rules: &MachineRules,
-        at: Instants,
+        at: Instants<'_>,
         symbols: &Symbols,
     ) -> Result<Verdict, Overflow> {
         let Merging { own, others } = merging(rules.window, &self.windows, incoming.window);
@@ -208,7 +211,12 @@ impl KeyMachine {
         }
     }
 
-    fn merged_trigger(&self, merge: &Merge, rules: &MachineRules, at: Instants) -> TriggerState {
+    fn merged_trigger(
+        &self,
+        merge: &Merge,
+        rules: &MachineRules,
+        at: Instants<'_>,
+    ) -> TriggerState {
         let parts = merge.parts.iter().filter_map(|part| self.windows.get(*part));
         let states: Vec<_> = parts.map(|open| &open.trigger).collect();
         let is_past_end = at.watermark.0 >= rules.complete_at(merge.into);
@@ -220,7 +228,7 @@ impl KeyMachine {
         &mut self,
         merges: Vec<(TriggerState, Merge)>,
         rules: &MachineRules,
-        at: Instants,
+        at: Instants<'_>,
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
         let parts = merges.iter().enumerate();
@@ -251,7 +259,7 @@ impl KeyMachine {
         &mut self,
         upcoming: Option<Watermark>,
         rules: &MachineRules,
-        at: Instants,
+        at: Instants<'_>,
         outlet: &mut Outlet<'_>,
     ) -> Result<(), Overflow> {
         for open in &mut self.windows {
@@ -270,7 +278,7 @@ impl KeyMachine {
     pub(crate) fn advance(
         &mut self,
         rules: &MachineRules,
-        at: Instants,
+        at: Instants<'_>,
         outlet: &mut Outlet<'_>,
     ) -> Result<(), Overflow> {
         for open in &mut self.windows {
@@ -285,7 +293,7 @@ impl KeyMachine {
     pub(crate) fn time_out(
         &mut self,
         rules: &MachineRules,
-        at: Instants,
+        at: Instants<'_>,
         outlet: &mut Outlet<'_>,
     ) -> Result<(), Overflow> {
         self.windows.iter_mut().try_for_each(|open| open.time_out(rules, at, outlet))
@@ -314,6 +322,16 @@ impl KeyMachine {
             if watermark.0 < complete { complete } else { rules.expires_at(open.window) }
         };
         self.windows.iter().map(deadline).min()
+    }
+
+    /// The earliest completion ahead of a second watermark.
+    pub(crate) fn next_completion(
+        &self,
+        rules: &MachineRules,
+        share: Watermark,
+    ) -> Option<EventTime> {
+        let complete = self.windows.iter().map(|open| rules.complete_at(open.window));
+        complete.filter(|complete| *complete > share.0).min()
     }
 
     /// Its one deadline in processing time.

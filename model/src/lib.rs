@@ -25,6 +25,7 @@ pub mod invariant;
 pub mod key;
 mod key_machine;
 pub mod late;
+mod machine_shares;
 mod machine_table;
 mod merging;
 pub mod node;

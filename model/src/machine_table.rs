@@ -13,16 +13,18 @@ use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::key::is_same_key;
 use crate::key_machine::{Incoming, Instants, KeyMachine, MachineRules, Verdict};
 use crate::late::LateReason;
+use crate::machine_shares::Shares;
 use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{PaneBatch, PaneKind};
 use crate::plan::Stage;
 use crate::symbol::Symbols;
 use crate::table::Fired;
 use crate::time::{EventTime, ProcessingTime, Watermark, Window};
+use crate::watermark::Percentile;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 
-type ActorId = u32;
+pub(crate) type ActorId = u32;
 
 /// One key actor: its key, its machine, and what it has registered.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(crate) struct Actor {
     pub(crate) machine: KeyMachine,
     armed: Option<EventTime>,
     armed_tick: Option<ProcessingTime>,
+    /// By second watermark.
+    armed_shares: Vec<Option<EventTime>>,
     hold: Option<EventTime>,
     is_touched: bool,
 }
@@ -46,6 +50,7 @@ pub(crate) struct MachineTable {
     /// Actors by the deadline they registered; only the one they are armed for counts.
     deadlines: BTreeMap<EventTime, Vec<ActorId>>,
     ticks: BTreeMap<ProcessingTime, Vec<ActorId>>,
+    pub(crate) shares: Shares,
     /// How many actors hold the output watermark at an instant.
     holds: BTreeMap<EventTime, usize>,
     /// Actors that got something. Cleared at the end of the round.
@@ -79,6 +84,7 @@ impl MachineTable {
             hasher: foldhash::fast::RandomState::default(),
             deadlines: BTreeMap::new(),
             ticks: BTreeMap::new(),
+            shares: Shares::new(&rules.trigger),
             holds: BTreeMap::new(),
             touched: Vec::new(),
             entered: (0, 0),
@@ -105,6 +111,7 @@ impl MachineTable {
             machine: KeyMachine::default(),
             armed: None,
             armed_tick: None,
+            armed_shares: vec![None; self.shares.known().len()],
             hold: None,
             is_touched: false,
         };
@@ -164,6 +171,7 @@ impl MachineTable {
             self.register(id);
         }
         let before = self.watermark;
+        self.shares.follow(watermark);
         // One instant at a time: windows fire in the order of their ends.
         while let Some(bucket) = self.deadlines.first_entry() {
             let deadline = *bucket.key();
@@ -179,6 +187,27 @@ impl MachineTable {
             }
         }
         self.watermark = watermark;
+        self.settle_output();
+        Ok(())
+    }
+
+    /// Delivers second watermarks to the actors that are due by them.
+    pub(crate) fn share(
+        &mut self,
+        promised: &[(Percentile, Watermark)],
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        for (deadline, number, ids) in self.shares.rise(promised) {
+            for id in ids {
+                let actor = self.actors.get(id as usize).and_then(Option::as_ref);
+                let armed = actor.and_then(|actor| actor.armed_shares.get(number).copied());
+                if armed == Some(Some(deadline)) {
+                    let out = (&mut *fired, symbols);
+                    self.step(id, self.watermark, out, KeyMachine::advance)?;
+                }
+            }
+        }
         self.settle_output();
         Ok(())
     }
@@ -251,14 +280,15 @@ impl MachineTable {
         step: impl FnOnce(
             &mut KeyMachine,
             &MachineRules,
-            Instants,
+            Instants<'_>,
             &mut Outlet<'_>,
         ) -> Result<(), Overflow>,
     ) -> Result<(), Overflow> {
         let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Ok(()) };
         actor.is_touched = false;
         let held = actor.machine.hold();
-        let at = Instants { watermark: self.watermark, before, held, now: self.now };
+        let shares = self.shares.known();
+        let at = Instants { watermark: self.watermark, before, held, shares, now: self.now };
         let panes = fired.panes.get_or_insert_with(|| PaneBatch::new(self.rules.stage));
         let before = panes.panes.len();
         let mut outlet = Outlet { key: &actor.key, deltas: &mut fired.deltas, panes, symbols };
@@ -309,6 +339,17 @@ impl MachineTable {
                 self.deadlines.entry(deadline).or_default().push(id);
             }
         }
+        let shares = self.shares.known().iter().map(|(_, share)| *share);
+        for (number, share) in shares.collect::<Vec<_>>().into_iter().enumerate() {
+            let deadline = actor.machine.next_completion(&self.rules, share);
+            let armed = actor.armed_shares.get_mut(number);
+            if let Some(armed) = armed.filter(|armed| **armed != deadline) {
+                *armed = deadline;
+                if let Some(deadline) = deadline {
+                    self.shares.register(number, deadline, id);
+                }
+            }
+        }
         let tick = actor.machine.next_tick(&self.rules, self.now);
         if tick != actor.armed_tick {
             actor.armed_tick = tick;
@@ -326,7 +367,8 @@ impl MachineTable {
 
     /// Whether no window, deadline or hold is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_key.is_empty() && self.deadlines.is_empty() && self.holds.is_empty()
+        let is_due = !self.deadlines.is_empty() || !self.shares.is_empty();
+        self.by_key.is_empty() && self.holds.is_empty() && !is_due
     }
 
     /// Number of keys, and of bytes they take, roughly.
@@ -419,7 +461,8 @@ impl Takes for MachineTable {
         // What the actor has registered may have risen in this round; it matters only if it holds.
         let is_held = actor.hold.is_some_and(|hold| Watermark(hold) < watermark);
         let held = if is_held { actor.machine.hold() } else { None };
-        let at = Instants { watermark, before: watermark, held, now: self.now };
+        let shares = self.shares.known();
+        let at = Instants { watermark, before: watermark, held, shares, now: self.now };
         let incoming = Incoming { window: copy.window, time: copy.time, bytes: copy.bytes };
         let verdict = actor.machine.enter(incoming, &self.rules, at, symbols)?;
         let reason = match verdict {

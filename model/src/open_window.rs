@@ -94,7 +94,7 @@ impl OpenWindow {
 
     /// A record at `time` has come. It counts for the time of the next pane, and holds the output
     /// watermark, unless it is behind that already.
-    pub(crate) fn add_hold(&mut self, time: EventTime, rules: &MachineRules, at: Instants) {
+    pub(crate) fn add_hold(&mut self, time: EventTime, rules: &MachineRules, at: Instants<'_>) {
         let time = rules.pane_time(self.window, time);
         if Watermark(time.min(self.window.last_instant())) >= at.output(at.before) {
             self.hold = rules.combine_times(self.hold, Some(time));
@@ -107,7 +107,7 @@ impl OpenWindow {
         parts: Vec<Self>,
         (window, trigger): (Window, TriggerState),
         rules: &MachineRules,
-        at: Instants,
+        at: Instants<'_>,
         symbols: &Symbols,
     ) -> Result<Self, Overflow> {
         let mut whole = Self { trigger, is_touched: true, ..Self::new(window, rules) };
@@ -149,7 +149,7 @@ impl OpenWindow {
     pub(crate) fn settle(
         &mut self,
         rules: &MachineRules,
-        at: Instants,
+        at: Instants<'_>,
         outlet: &mut Outlet<'_>,
     ) -> Result<(), Overflow> {
         // A window that is closed has news only where its bounds have changed: of these nobody knows.
@@ -163,6 +163,7 @@ impl OpenWindow {
         let facts = Facts {
             complete_at: rules.complete_at(self.window),
             watermark: at.watermark,
+            shares: at.shares,
             now: at.now,
             aggregates: &rules.aggregates,
             values: looked_at.as_ref().map_or(ValuesRef::default(), Values::view),
@@ -200,7 +201,7 @@ impl OpenWindow {
     pub(crate) fn time_out(
         &mut self,
         rules: &MachineRules,
-        at: Instants,
+        at: Instants<'_>,
         outlet: &mut Outlet<'_>,
     ) -> Result<(), Overflow> {
         let is_complete = at.watermark.0 >= rules.complete_at(self.window);
@@ -226,7 +227,7 @@ impl OpenWindow {
     }
 
     /// The timing of a pane that is emitted now.
-    fn timing(&self, rules: &MachineRules, at: Instants, is_ready: bool) -> Timing {
+    fn timing(&self, rules: &MachineRules, at: Instants<'_>, is_ready: bool) -> Timing {
         let complete_at = rules.complete_at(self.window);
         // A jump over end and expiry gives what a stop in between would have given: there a trigger
         // that is not ready even now would not have fired.

@@ -12,6 +12,7 @@ use crate::row::{Field, RowLayout, Slot};
 use crate::sliding::{Early, Manner};
 use crate::time::Span;
 use crate::trigger::Trigger;
+use crate::watermark::Percentile;
 use crate::window::WindowFn;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -229,6 +230,8 @@ pub struct Plan {
     pub key_groups: u16,
     /// How it is run.
     pub engine: Engine,
+    /// The shares of the records of which triggers ask for a watermark of their own, ascending.
+    pub shares: Vec<Percentile>,
 }
 
 impl Plan {

@@ -21,6 +21,7 @@ use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
 use crate::time::{ProcessingTime, Watermark};
 use crate::topk::TopKTable;
+use crate::watermark::Percentile;
 
 /// What a round begins with.
 pub(crate) enum Start<'a> {
@@ -30,6 +31,8 @@ pub(crate) enum Start<'a> {
     Exchange(&'a ExchangeDeltas),
     /// The marks of all senders may have risen, or ended a cycle.
     Mark(StageId, Marked),
+    /// Second watermarks, for stages that read records.
+    Shares(&'a [(Percentile, Watermark)]),
     Tick(ProcessingTime),
     Signal(&'a str),
 }
@@ -54,6 +57,7 @@ impl Start<'_> {
             Self::Records(_)
             | Self::Exchange(_)
             | Self::Mark(..)
+            | Self::Shares(_)
             | Self::Tick(_)
             | Self::Signal(_) => Passing { ends_cycle: false, watermark: None },
         }
@@ -70,6 +74,7 @@ impl Start<'_> {
             | Self::Cycle(_)
             | Self::Exchange(_)
             | Self::Mark(..)
+            | Self::Shares(_)
             | Self::Tick(_)
             | Self::Signal(_) => Passing::default(),
         }
@@ -84,6 +89,7 @@ impl Start<'_> {
             | Self::Cycle(_)
             | Self::Exchange(_)
             | Self::Mark(..)
+            | Self::Shares(_)
             | Self::Tick(_)
             | Self::Signal(_) => None,
         }

@@ -242,6 +242,18 @@ impl Shard {
         self.plan.engine.pace().is_some()
     }
 
+    /// Takes second watermarks, in the order of [`Plan::shares`]: what is promised of those shares
+    /// of the records. Triggers that wait for them fire. Those behind the watermark, or that do not
+    /// rise, change nothing.
+    ///
+    /// # Errors
+    /// [`StageError`]: the shard must not go on.
+    pub fn shares(&mut self, promised: &[Watermark], out: &mut Output) -> Result<(), StageError> {
+        let promised: Vec<_> =
+            self.plan.shares.iter().copied().zip(promised.iter().copied()).collect();
+        self.run(Start::Shares(&promised), out)
+    }
+
     /// Takes the time: triggers that wait for it fire.
     ///
     /// # Errors
@@ -344,6 +356,7 @@ impl Shard {
                 feed.give(&mut **table, shape, &mut own.aside)?;
                 table.fire(firing, passing.watermark, own, symbols)?;
                 match start {
+                    Start::Shares(shares) => table.share(shares, own, symbols)?,
                     Start::Tick(now) => table.tick(*now, own, symbols)?,
                     // Under micro-batches nothing fires before its cycle ends.
                     Start::Signal(name) if firing == Firing::AtOnce => {

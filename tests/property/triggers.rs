@@ -5,6 +5,7 @@ use nilometer_model::row::Field;
 use nilometer_model::time::{ProcessingTime, Span};
 use nilometer_model::trigger::{Condition, CustomTrigger, Facts, Seen, Trigger};
 use nilometer_model::value::Type;
+use nilometer_model::watermark::Percentile;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -38,6 +39,12 @@ fn when(bound: i128) -> Trigger {
     Trigger::When(Arc::new(Condition::new(&format!("x_n > {bound}"), typed)))
 }
 
+/// The second watermark of so many quarters of the records.
+fn percentile(quarters: u32) -> Trigger {
+    let percentile = Percentile::from_thousandths(quarters * 25_000).unwrap();
+    Trigger::AfterWatermarkPercentile(percentile)
+}
+
 fn leaves() -> impl Strategy<Value = Trigger> {
     prop_oneof![
         3 => (1_u64..5).prop_map(Trigger::AfterCount),
@@ -48,6 +55,7 @@ fn leaves() -> impl Strategy<Value = Trigger> {
         1 => Just(Trigger::OnSignal(SIGNAL.into())),
         1 => Just(Trigger::Never),
         2 => Just(Trigger::AfterWatermark { early: None, late: None }),
+        2 => (1_u32..4).prop_map(percentile),
         1 => Just(Trigger::Custom(Arc::new(ThreeOrTen))),
     ]
 }

@@ -13,7 +13,7 @@ use nilometer_model::plan::{Job, Plan};
 use nilometer_model::row::{Position, RowBatch};
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark, Output, Shard};
 use nilometer_model::symbol::Symbols;
-use nilometer_model::time::{ProcessingTime, Watermark};
+use nilometer_model::time::{ProcessingTime, Span, Watermark};
 use nilometer_model::value::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -38,6 +38,7 @@ impl fmt::Debug for Seen {
 enum Message {
     Records(RowBatch),
     Watermark(Watermark),
+    Shares(Vec<Watermark>),
     Cycle(Cycle),
     Tick(ProcessingTime),
     Signal(&'static str),
@@ -148,6 +149,15 @@ impl World {
 
     pub(crate) fn watermark(&mut self, watermark: Watermark) {
         self.tell(|| Message::Watermark(watermark));
+        // Of the lower of two percentiles as much is promised, or more.
+        let ahead = (0_i64..).map(|number| Span::from_millis(10 * number));
+        let shares =
+            ahead.take(self.plan.shares.len()).map(|ahead| watermark.0.saturating_add(ahead));
+        let mut shares: Vec<_> = shares.map(Watermark).collect();
+        shares.reverse();
+        if !shares.is_empty() {
+            self.tell(|| Message::Shares(shares.clone()));
+        }
     }
 
     pub(crate) fn tick(&mut self, now: ProcessingTime) {
@@ -240,6 +250,7 @@ impl World {
         match message {
             Message::Records(batch) => shard.records(&batch, &mut out),
             Message::Watermark(watermark) => shard.watermark(watermark, &mut out),
+            Message::Shares(shares) => shard.shares(&shares, &mut out),
             Message::Cycle(cycle) => shard.cycle(cycle, &mut out),
             Message::Tick(now) => shard.tick(now, &mut out),
             Message::Signal(name) => shard.signal(name, &mut out),

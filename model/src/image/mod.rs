@@ -68,6 +68,8 @@ struct StageImage {
     output: Watermark,
     /// The last tick, where triggers wait for it.
     now: Option<ProcessingTime>,
+    /// The second watermarks that the trigger waits for.
+    shares: Vec<Watermark>,
     account: StageAccount,
     keys: Vec<KeyImage>,
     machines: Vec<MachineImage>,
@@ -160,6 +162,7 @@ impl Shard {
                 watermark: Watermark::MIN,
                 output: Watermark::MIN,
                 now: None,
+                shares: Vec::new(),
                 account: StageAccount::default(),
                 keys: Vec::new(),
                 machines: Vec::new(),
@@ -185,6 +188,7 @@ impl Shard {
                     watermark: table.watermark,
                     output: table.output,
                     now: Some(table.now()),
+                    shares: table.shares.known().iter().map(|(_, share)| *share).collect(),
                     account: table.account.clone(),
                     machines: writer.machines(table, &stage.key),
                     ..image

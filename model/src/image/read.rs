@@ -130,6 +130,9 @@ impl Reader<'_> {
         if let Some(now) = image.now {
             table.start_at(now);
         }
+        if !table.shares.restore(&image.shares) {
+            return Err(other_plan("a trigger"));
+        }
         for MachineImage { key, mut machine, texts } in image.machines {
             let key = self.key(layout, &key)?;
             let mut texts = texts.into_iter();

@@ -131,6 +131,9 @@ impl CoordinatorNode {
         if let Some(watermark) = risen.filter(|watermark| self.engine.passes_on(*watermark)) {
             self.out.push(FromCoordinator::Marked(Mark::Watermark(watermark)));
         }
+        if let Some(shares) = self.machine.take_shares() {
+            self.out.push(FromCoordinator::Marked(Mark::Shares(shares.into())));
+        }
         for grant in self.machine.grants() {
             let (partition, others) = (grant.partition, grant.others);
             self.out.push(FromCoordinator::Granted { partition, others });

@@ -22,12 +22,15 @@ pub use source::{FromSource, SourceNode, SourceParts, Stand};
 
 use crate::engine::Cycle;
 use crate::time::Watermark;
+use std::sync::Arc;
 
 /// What must not overtake records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
     /// No record with an earlier event time is still to come.
     Watermark(Watermark),
+    /// The same of shares of the records, in the order of the plan.
+    Shares(Arc<[Watermark]>),
     /// A cycle of micro-batches ends; or, in a stream, the watermark has stood still for too long.
     Cycle(Cycle),
     /// Nothing is still to come.

@@ -168,6 +168,9 @@ impl<T> ShardNode<T> {
             Mark::Watermark(watermark) => {
                 self.step(|shard, output| shard.watermark(watermark, output));
             }
+            Mark::Shares(shares) => {
+                self.step(|shard, output| shard.shares(&shares, output));
+            }
             Mark::Cycle(cycle) => self.cycle(cycle),
             Mark::End => {
                 self.has_ended = true;

@@ -43,8 +43,14 @@ pub(super) fn compile(job: &Job, nodes: &[Node]) -> Result<Plan, PlanError> {
             stage.has_children = true;
         }
     }
+    // A stage that reads panes fires with the one that it reads.
+    let mut shares: Vec<_> =
+        compiler.stages.iter().flat_map(|stage| stage.trigger.percentiles()).collect();
+    shares.sort_unstable();
+    shares.dedup();
     Ok(Plan {
         name: job.name.clone(),
+        shares,
         row: compiler.row,
         stages: compiler.stages,
         shard_by,

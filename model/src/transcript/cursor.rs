@@ -4,6 +4,7 @@
 
 use super::parse::Problem;
 use crate::time::{EventTime, Window};
+use crate::watermark::Percentile;
 
 /// A place in a line.
 #[derive(Debug, Clone)]
@@ -109,6 +110,16 @@ impl<'a> Cursor<'a> {
             return Err(self.missing("a time"));
         }
         time(word).ok_or_else(|| Problem::Time { found: word.into() })
+    }
+
+    /// A percentile, `99%`, if one stands here.
+    pub(super) fn percentile(&mut self) -> Result<Option<Percentile>, Problem> {
+        let word = self.clone().word();
+        let Some(number) = word.strip_suffix('%') else { return Ok(None) };
+        self.word();
+        let percentile = number.parse().ok().and_then(Percentile::from_percent);
+        let found = || Problem::Percentile { found: word.into() };
+        percentile.map(Some).ok_or_else(found)
     }
 
     /// A window, `[start,end)`.

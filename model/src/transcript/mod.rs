@@ -27,6 +27,7 @@ pub use problem::{RunError, RunProblem};
 use crate::account::DropReason;
 use crate::pane::{PaneKind, Timing};
 use crate::time::{EventTime, ProcessingTime, Window};
+use crate::watermark::Percentile;
 
 /// A transcript as written.
 #[derive(Debug, Clone)]
@@ -64,6 +65,15 @@ pub enum Input {
         /// The partition.
         partition: u32,
         /// No record below it is still to come.
+        time: EventTime,
+    },
+    /// A partition promises that of such a share of its records.
+    Share {
+        /// The partition.
+        partition: u32,
+        /// The share.
+        percentile: Percentile,
+        /// No record of it below this is still to come.
         time: EventTime,
     },
     /// The clock stands at this time; readers have looked for more and found nothing.

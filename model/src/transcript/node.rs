@@ -21,8 +21,8 @@ use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
 use crate::value::Datum;
 use crate::watermark::{
-    Coordinator, Estimation, Estimator, Generator, Marks, Progress, ProgressRules, Punctuation,
-    Reader, Surroundings, WatermarkSettings,
+    Coordinator, Estimation, Estimator, Generator, Marks, Percentile, Progress, ProgressRules,
+    Punctuation, Reader, Surroundings, WatermarkSettings,
 };
 use std::sync::Arc;
 
@@ -107,10 +107,10 @@ impl<'a> Node<'a> {
             coordinator: Coordinator::new(
                 setup.plan.engine.heeds(setup.progress),
                 &vec![setup.watermark.idle_after; transcript.partitions as usize],
-                0,
+                setup.plan.shares.len(),
             ),
             estimators: (0..transcript.partitions)
-                .map(|_| Ok(Estimator::new(estimation(setup, &symbols)?, &[])))
+                .map(|_| Ok(Estimator::new(estimation(setup, &symbols)?, &setup.plan.shares)))
                 .collect::<Result<_, BindError>>()?,
             pacing: Pacing::new(setup.plan.engine, transcript.partitions as usize),
             is_manual: transcript.is_manual,
@@ -129,6 +129,9 @@ impl<'a> Node<'a> {
         match input {
             Input::Records(lines) => self.records(lines),
             Input::Watermark { partition, time } => self.promise(*partition, *time),
+            Input::Share { partition, percentile, time } => {
+                self.promise_share(*partition, *percentile, *time)
+            }
             Input::Clock(now) => self.clock(*now),
             Input::Idle(partition) => {
                 let rose = self.coordinator.rest(*partition);
@@ -223,11 +226,12 @@ impl<'a> Node<'a> {
     fn report(&self, partition: u32, reader: Reader, has_records: bool) -> Progress {
         let estimate = self.estimators.get(partition as usize);
         let estimate = estimate.map(|estimator| &estimator.generator);
-        let watermark = estimate.filter(|_| !self.is_manual).map(Generator::watermark);
+        let told = estimate.filter(|_| !self.is_manual);
+        let (watermark, shares) = (told.map(Generator::watermark), told.map(Generator::shares));
         Progress {
             partition,
             watermark: watermark.unwrap_or(Watermark::MIN),
-            shares: Vec::new(),
+            shares: shares.map_or_else(Vec::new, <[_]>::to_vec),
             head: estimate.map_or(EventTime::MIN, Generator::head),
             reader,
             has_records,
@@ -243,6 +247,28 @@ impl<'a> Node<'a> {
     fn promise(&mut self, partition: u32, time: EventTime) -> Result<(), Fault> {
         let report = self.report(partition, Reader::Behind, false);
         self.progress(Progress { watermark: Watermark(time), ..report })
+    }
+
+    /// A `watermark` line with a percentile: what it promises of that share of its records. One that
+    /// no trigger waits for could change nothing: it is refused.
+    fn promise_share(
+        &mut self,
+        partition: u32,
+        percentile: Percentile,
+        time: EventTime,
+    ) -> Result<(), Fault> {
+        let known = &self.setup.plan.shares;
+        if !known.contains(&percentile) {
+            let known = known.iter().map(|known| format!("{known}%")).collect::<Vec<_>>();
+            return Err(here(RunProblem::UnknownShare {
+                percentile,
+                known: known.join(", ").into(),
+            }));
+        }
+        let share = |known: &Percentile| if *known == percentile { time } else { EventTime::MIN };
+        let shares = known.iter().map(share).map(Watermark).collect();
+        let report = self.report(partition, Reader::Behind, false);
+        self.progress(Progress { shares, ..report })
     }
 
     /// A `clock` line: every reader has found nothing since its last record, then it is that late.
@@ -295,8 +321,13 @@ impl<'a> Node<'a> {
 
     fn deliver(&mut self, rose: Option<Watermark>) -> Result<(), Fault> {
         let engine = self.setup.plan.engine;
-        let Some(watermark) = rose.filter(|rose| engine.passes_on(*rose)) else { return Ok(()) };
-        self.shard.watermark(watermark, &mut self.out).map_err(here)
+        if let Some(watermark) = rose.filter(|rose| engine.passes_on(*rose)) {
+            self.shard.watermark(watermark, &mut self.out).map_err(here)?;
+        }
+        match self.coordinator.take_shares() {
+            Some(shares) => self.shard.shares(shares, &mut self.out).map_err(here),
+            None => Ok(()),
+        }
     }
 
     /// A fact about the cycles: those that it makes due begin and end.

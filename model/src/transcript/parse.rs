@@ -60,6 +60,12 @@ pub enum Problem {
         /// The word.
         found: Box<str>,
     },
+    /// A percentile that is none.
+    #[error("`{found}` is no percentile: write 99% or 99.9%, from 0.001% to 100%")]
+    Percentile {
+        /// The word.
+        found: Box<str>,
+    },
     /// A partition beyond all reason.
     #[error("partition {found} is too large: at most {} partitions", PARTITIONS_MAX)]
     Partition {
@@ -223,7 +229,12 @@ impl Reading {
             "watermark" => {
                 self.is_manual = true;
                 let partition = self.partition(&mut cursor)?.unwrap_or(0);
-                Parsed::Input(Input::Watermark { partition, time: cursor.time()? })
+                let percentile = cursor.percentile()?;
+                let time = cursor.time()?;
+                Parsed::Input(match percentile {
+                    Some(percentile) => Input::Share { partition, percentile, time },
+                    None => Input::Watermark { partition, time },
+                })
             }
             "clock" => {
                 let time = cursor.time()?.as_millis();

@@ -5,6 +5,7 @@ use crate::expr::BindError;
 use crate::image::ImageError;
 use crate::shard::StageError;
 use crate::symbol::SymbolsFull;
+use crate::watermark::Percentile;
 
 /// A run that could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,17 @@ pub enum RunProblem {
         /// The nearest signal, if one is near.
         suggestion: Option<Box<str>>,
     },
+    /// The watermark would change nothing.
+    #[error(
+        "no trigger of the pipeline waits for the watermark of {percentile}%{}",
+        known_shares(.known)
+    )]
+    UnknownShare {
+        /// The share of the records.
+        percentile: Percentile,
+        /// Those that triggers wait for; empty if there are none.
+        known: Box<str>,
+    },
     /// A field is of another type.
     #[error(transparent)]
     WrongField(#[from] WrongField),
@@ -63,11 +75,16 @@ impl RunProblem {
         match self {
             Self::UnknownField { .. }
             | Self::UnknownSignal { .. }
+            | Self::UnknownShare { .. }
             | Self::WrongField(_)
             | Self::Bind(_) => true,
             Self::Texts(_) | Self::Stage(_) | Self::Image(_) | Self::Marks(_) => false,
         }
     }
+}
+
+fn known_shares(known: &str) -> String {
+    if known.is_empty() { String::new() } else { format!("; there are {known}") }
 }
 
 pub(super) fn suggest(suggestion: &Option<Box<str>>) -> String {

@@ -19,6 +19,7 @@ pub use state::{Facts, TriggerState};
 use crate::aggregate::AggregateLayout;
 use crate::symbol::Symbols;
 use crate::time::{ProcessingTime, Span};
+use crate::watermark::Percentile;
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,6 +34,9 @@ pub enum Trigger {
         /// Fires after the end.
         late: Option<Box<Trigger>>,
     },
+    /// When the second watermark of that share of the records passes the end of the window, which
+    /// is before the watermark itself does.
+    AfterWatermarkPercentile(Percentile),
     /// When at least so many records have come (at least 1).
     AfterCount(u64),
     /// When at least so many bytes of records have come (at least 1).
@@ -113,6 +117,7 @@ impl Trigger {
                 matches!(&**inner, Self::AfterWatermark { early: None, late: None })
             }
             Self::AfterWatermark { .. }
+            | Self::AfterWatermarkPercentile(_)
             | Self::AfterCount(_)
             | Self::AfterBytes(_)
             | Self::AfterProcessingTime(_)
@@ -134,6 +139,7 @@ impl Trigger {
         match self {
             Self::When(_) | Self::Custom(_) => true,
             Self::AfterWatermark { .. }
+            | Self::AfterWatermarkPercentile(_)
             | Self::AfterCount(_)
             | Self::AfterBytes(_)
             | Self::AfterProcessingTime(_)
@@ -170,7 +176,8 @@ impl Trigger {
             Self::Repeat(inner) => Self::Repeat(one(inner)),
             Self::RepeatUntil(first, second) => Self::RepeatUntil(one(first), one(second)),
             Self::OrFinally(first, second) => Self::OrFinally(one(first), one(second)),
-            Self::AfterCount(_)
+            Self::AfterWatermarkPercentile(_)
+            | Self::AfterCount(_)
             | Self::AfterBytes(_)
             | Self::AfterProcessingTime(_)
             | Self::Every(_)
@@ -178,6 +185,32 @@ impl Trigger {
             | Self::Never
             | Self::Custom(_) => self.clone(),
         }
+    }
+
+    /// The shares of records whose second watermarks it waits for, ascending.
+    pub(crate) fn percentiles(&self) -> Vec<Percentile> {
+        let mut all = match self {
+            Self::AfterWatermarkPercentile(percentile) => vec![*percentile],
+            Self::AfterWatermark { .. }
+            | Self::AfterCount(_)
+            | Self::AfterBytes(_)
+            | Self::AfterProcessingTime(_)
+            | Self::Every(_)
+            | Self::When(_)
+            | Self::OnSignal(_)
+            | Self::Never
+            | Self::All(_)
+            | Self::Any(_)
+            | Self::Sequence(_)
+            | Self::Repeat(_)
+            | Self::RepeatUntil(..)
+            | Self::OrFinally(..)
+            | Self::Custom(_) => Vec::new(),
+        };
+        all.extend(self.children().into_iter().flat_map(Self::percentiles));
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// The triggers directly inside, in order.
@@ -191,7 +224,8 @@ impl Trigger {
             Self::RepeatUntil(first, second) | Self::OrFinally(first, second) => {
                 vec![first, second]
             }
-            Self::AfterCount(_)
+            Self::AfterWatermarkPercentile(_)
+            | Self::AfterCount(_)
             | Self::AfterBytes(_)
             | Self::AfterProcessingTime(_)
             | Self::Every(_)
@@ -218,6 +252,9 @@ impl fmt::Display for Trigger {
                     write!(f, "{comma}late = {late}")?;
                 }
                 f.write_str(")")
+            }
+            Self::AfterWatermarkPercentile(percentile) => {
+                write!(f, "after_watermark_percentile({percentile})")
             }
             Self::AfterCount(count) => write!(f, "count({count})"),
             Self::AfterBytes(bytes) => write!(f, "bytes({bytes})"),

@@ -49,8 +49,21 @@ pub enum Closing {
 impl Trigger {
     /// When it can fire first.
     pub fn first_firing(&self) -> Earliest {
-        let first = |inner: &[Self]| inner.iter().map(Self::first_firing).min();
+        self.first(Earliest::Early)
+    }
+
+    /// When it can fire first in a window that never ends: no second watermark comes to its end
+    /// either.
+    pub fn first_in_endless(&self) -> Earliest {
+        self.first(Earliest::AtEnd)
+    }
+
+    /// When it can fire first, where a second watermark passes the end of the window at
+    /// `percentile`.
+    fn first(&self, percentile: Earliest) -> Earliest {
+        let of = |inner: &Self| inner.first(percentile);
         let earliest = match self {
+            Self::AfterWatermarkPercentile(_) => Some(percentile),
             Self::AfterCount(_)
             | Self::AfterBytes(_)
             | Self::AfterProcessingTime(_)
@@ -59,16 +72,16 @@ impl Trigger {
             | Self::OnSignal(_)
             | Self::Custom(_) => Some(Earliest::Early),
             Self::AfterWatermark { early, .. } => {
-                let early = early.as_deref().map(Self::first_firing);
+                let early = early.as_deref().map(of);
                 early.into_iter().chain([Earliest::AtEnd]).min()
             }
             Self::Never => None,
-            Self::All(inner) => inner.iter().map(Self::first_firing).max(),
-            Self::Any(inner) => first(inner),
-            Self::Sequence(inner) => inner.first().map(Self::first_firing),
-            Self::Repeat(inner) => Some(inner.first_firing()),
+            Self::All(inner) => inner.iter().map(of).max(),
+            Self::Any(inner) => inner.iter().map(of).min(),
+            Self::Sequence(inner) => inner.first().map(of),
+            Self::Repeat(inner) => Some(of(inner)),
             Self::RepeatUntil(one, other) | Self::OrFinally(one, other) => {
-                Some(one.first_firing().min(other.first_firing()))
+                Some(of(one).min(of(other)))
             }
         };
         earliest.unwrap_or(Earliest::Never)
@@ -78,7 +91,8 @@ impl Trigger {
     pub fn finish(&self) -> Earliest {
         match self {
             // These finish with their first firing.
-            Self::AfterCount(_)
+            Self::AfterWatermarkPercentile(_)
+            | Self::AfterCount(_)
             | Self::AfterBytes(_)
             | Self::AfterProcessingTime(_)
             | Self::Every(_)
@@ -126,6 +140,7 @@ impl Trigger {
             Self::Any(inner) if inner.is_empty() => Some("trigger.any"),
             Self::Sequence(inner) if inner.is_empty() => Some("trigger.sequence"),
             Self::AfterWatermark { .. }
+            | Self::AfterWatermarkPercentile(_)
             | Self::AfterCount(_)
             | Self::AfterBytes(_)
             | Self::AfterProcessingTime(_)
@@ -149,9 +164,14 @@ impl Trigger {
 mod tests {
     use super::Earliest::{AtEnd, Early, Never};
     use super::*;
+    use crate::watermark::Percentile;
 
     fn count() -> Trigger {
         Trigger::AfterCount(2)
+    }
+
+    fn half() -> Trigger {
+        Percentile::from_percent(50.0).map_or(Trigger::Never, Trigger::AfterWatermarkPercentile)
     }
 
     fn end(early: Option<Trigger>, late: Option<Trigger>) -> Trigger {
@@ -178,6 +198,9 @@ mod tests {
             (Trigger::AfterProcessingTime(second), Early, Early),
             (every(), Early, Early),
             (Trigger::OnSignal("now".into()), Early, Early),
+            (half(), Early, Early),
+            (end(Some(half()), None), Early, AtEnd),
+            (repeat(half()), Early, Never),
             (Trigger::Never, Never, Never),
             (at_end(), AtEnd, AtEnd),
             (end(Some(count()), None), Early, AtEnd),
@@ -203,6 +226,20 @@ mod tests {
             (pair(OrFinally, count(), at_end()), Early, Early),
         ] {
             assert_eq!((trigger.first_firing(), trigger.finish()), (fires, finishes), "{trigger}");
+        }
+    }
+
+    #[test]
+    fn in_a_window_that_never_ends_no_second_watermark_comes_to_its_end() {
+        for (trigger, first) in [
+            (half(), AtEnd),
+            (end(Some(half()), None), AtEnd),
+            (Trigger::All(vec![half(), count()]), AtEnd),
+            (Trigger::Any(vec![half(), count()]), Early),
+            (end(Some(count()), None), Early),
+            (Trigger::Never, Never),
+        ] {
+            assert_eq!(trigger.first_in_endless(), first, "{trigger}");
         }
     }
 

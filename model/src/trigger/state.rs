@@ -11,6 +11,7 @@ use super::{Seen, Trigger};
 use crate::aggregate::{AggregateLayout, ValuesRef};
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
+use crate::watermark::Percentile;
 use serde::{Deserialize, Serialize};
 
 /// What a trigger may look at.
@@ -20,6 +21,9 @@ pub struct Facts<'a> {
     pub complete_at: EventTime,
     /// The stage's input watermark.
     pub watermark: Watermark,
+    /// The second watermarks that its trigger waits for, each with its share of the records; none
+    /// is behind the watermark.
+    pub shares: &'a [(Percentile, Watermark)],
     /// The last tick.
     pub now: ProcessingTime,
     /// Layout of the aggregates.
@@ -33,6 +37,12 @@ pub struct Facts<'a> {
 impl Facts<'_> {
     fn is_complete(&self) -> bool {
         self.watermark.0 >= self.complete_at
+    }
+
+    /// Whether the window is complete but for what that share of the records leaves out.
+    fn is_complete_for(&self, percentile: Percentile) -> bool {
+        let share = self.shares.iter().find(|(share, _)| *share == percentile);
+        share.is_some_and(|(_, watermark)| watermark.0 >= self.complete_at)
     }
 }
 
@@ -135,7 +145,10 @@ impl TriggerState {
                     state.arrive(inner, arrival);
                 }
             }
-            Trigger::When(_) | Trigger::OnSignal(_) | Trigger::Never => {}
+            Trigger::AfterWatermarkPercentile(_)
+            | Trigger::When(_)
+            | Trigger::OnSignal(_)
+            | Trigger::Never => {}
         }
     }
 
@@ -171,6 +184,7 @@ impl TriggerState {
                     late.as_ref().is_some_and(|late| child(late_at, late))
                 }
             }
+            Trigger::AfterWatermarkPercentile(percentile) => facts.is_complete_for(*percentile),
             Trigger::AfterCount(wanted) | Trigger::AfterBytes(wanted) => self.count >= *wanted,
             Trigger::AfterProcessingTime(_) | Trigger::Every(_) => {
                 self.deadline.is_some_and(|due| facts.now >= due)
@@ -254,7 +268,8 @@ impl TriggerState {
                     self.is_finished = state.is_finished;
                 }
             }
-            Trigger::AfterCount(_)
+            Trigger::AfterWatermarkPercentile(_)
+            | Trigger::AfterCount(_)
             | Trigger::AfterBytes(_)
             | Trigger::AfterProcessingTime(_)
             | Trigger::Every(_)
@@ -365,6 +380,8 @@ impl TriggerState {
                     later.reset();
                 }
             }
+            // It waits for the end of the window, which may lie ahead again.
+            Trigger::AfterWatermarkPercentile(_) => merged.is_finished &= is_past_end,
             Trigger::AfterCount(_)
             | Trigger::AfterBytes(_)
             | Trigger::AfterProcessingTime(_)

@@ -23,6 +23,8 @@ pub struct Coordinator {
     watermark: Watermark,
     /// The second watermarks given out, in the order of the pipeline's shares. Never fall (WM-1).
     shares: Vec<Watermark>,
+    /// Whether one of them has risen and nobody was told. Cleared by telling.
+    has_risen: bool,
     /// The last tick.
     now: Option<ProcessingTime>,
     standstill: Standstill,
@@ -42,6 +44,7 @@ impl Coordinator {
             alignment: Alignment::new(rules.max_drift, idle_after.len()),
             watermark: Watermark::MIN,
             shares: vec![Watermark::MIN; shares],
+            has_risen: false,
             now: None,
             standstill: Standstill::default(),
             closings: 0,
@@ -156,6 +159,12 @@ impl Coordinator {
         &self.shares
     }
 
+    /// The second watermarks, if any has risen since this was asked last. Ask behind everything that
+    /// may make one rise, and tell the watermark first: a window is on time rather than early.
+    pub fn take_shares(&mut self) -> Option<&[Watermark]> {
+        std::mem::take(&mut self.has_risen).then_some(&*self.shares)
+    }
+
     pub(super) const fn standstill(&self) -> &Standstill {
         &self.standstill
     }
@@ -207,8 +216,9 @@ impl Coordinator {
                 share.max(partition.watermark)
             };
             let lowest = self.lowest(of).unwrap_or(Watermark::MIN).max(self.watermark);
-            if let Some(share) = self.shares.get_mut(number) {
-                *share = lowest.max(*share);
+            if let Some(share) = self.shares.get_mut(number).filter(|share| **share < lowest) {
+                *share = lowest;
+                self.has_risen = true;
             }
         }
         risen

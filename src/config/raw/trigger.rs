@@ -9,6 +9,7 @@ use super::reader::Presence::{Default, Optional};
 use super::reader::{FromNode, Given, Reader, Spanned};
 use super::scalar::{Whole, raw_names, read_choice};
 use super::table::raw_table;
+use super::watermark::RawPercentile;
 use crate::config::node::{Node, NodeValue};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
@@ -27,6 +28,8 @@ pub(crate) enum RawTrigger {
     Every(Period),
     /// `processing_time`.
     ProcessingTime(Period),
+    /// `after_watermark_percentile`.
+    Percentile(RawPercentile),
     /// `count`.
     Count(u64),
     /// `bytes`.
@@ -72,6 +75,8 @@ raw_table! {
         every: Period = Optional,
         /// This long on the clock after the first record that came.
         processing_time: Period = Optional,
+        /// When a second watermark passes the end of the window: that of this many percent of the records, by how late the last ones of each source were; above 0, at most 100.
+        after_watermark_percentile: RawPercentile = Optional,
         /// When this many records have come.
         count: Whole<1, { i64::MAX }> = Optional,
         /// When records of this size have come, as they are held in memory.
@@ -181,6 +186,9 @@ fn form(raw: RawTriggerTable) -> Option<RawTrigger> {
     }
     if let Given::Value(delay) = raw.processing_time {
         return Some(RawTrigger::ProcessingTime(delay.value));
+    }
+    if let Given::Value(percentile) = raw.after_watermark_percentile {
+        return Some(RawTrigger::Percentile(percentile.value));
     }
     if let Given::Value(count) = raw.count {
         return Some(RawTrigger::Count(count.value.count() as u64));

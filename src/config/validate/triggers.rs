@@ -57,7 +57,7 @@ pub(crate) fn check_global(
 ) {
     let never_ends = scope.is_live && window == WindowFn::Global;
     if let (true, Some(given)) = (never_ends, raw.window.get())
-        && trigger.first_firing() != Earliest::Early
+        && trigger.first_in_endless() != Earliest::Early
     {
         problems.add_with_help(
             given.place,
@@ -109,6 +109,7 @@ impl Reader<'_> {
             }
             RawTrigger::Every(period) => Trigger::Every(period.0),
             RawTrigger::ProcessingTime(delay) => Trigger::AfterProcessingTime(delay.0),
+            RawTrigger::Percentile(percentile) => Trigger::AfterWatermarkPercentile(percentile.0),
             RawTrigger::Count(count) => Trigger::AfterCount(*count),
             RawTrigger::Bytes(size) => Trigger::AfterBytes(size.0 as u64),
             RawTrigger::When(condition) => self.when(condition)?,
@@ -150,6 +151,7 @@ impl Reader<'_> {
             RawTrigger::Named(RawTriggerName::AfterWatermark)
             | RawTrigger::Every(_)
             | RawTrigger::ProcessingTime(_)
+            | RawTrigger::Percentile(_)
             | RawTrigger::Count(_)
             | RawTrigger::Bytes(_)
             | RawTrigger::When(_)
