@@ -21,6 +21,8 @@ struct Ran {
     summary: Json,
     /// Reasons in the dead letters, in order.
     letters: Vec<String>,
+    /// What they hold of the input.
+    raws: Vec<String>,
     stderr: String,
 }
 
@@ -79,12 +81,14 @@ fields = {{ t = "i64", v = "i64", w = "i64" }}
     }
     let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
     let letters = read("dead.ndjson").lines().map(json).collect::<Vec<_>>();
-    let letters = letters.iter().map(|letter| letter["reason"].as_str().unwrap().to_owned());
+    let texts = |name: &str| -> Vec<String> {
+        letters.iter().map(|letter| letter[name].as_str().unwrap().to_owned()).collect()
+    };
     let summary = json(&read("summary.json"));
     let of = |name: &str| summary["records"][name].as_u64().unwrap();
     let outcomes = ["accepted", "malformed", "filtered", "dead_lettered", "in_flight"];
     assert_eq!(of("read"), outcomes.iter().map(|name| of(name)).sum::<u64>(), "{summary}");
-    Ran { sums, letters: letters.collect(), summary, stderr }
+    Ran { sums, letters: texts("reason"), raws: texts("raw"), summary, stderr }
 }
 
 /// Lines of records with these event times, each of value 1.
@@ -161,6 +165,11 @@ fn an_expression_that_fails_rejects_its_record_alone() {
          window = \"global\"\naggregates = { sum = \"sum(v)\" }\n",
     );
     assert_eq!(ran.letters, ["expression", "expression"]);
+    // The fields that the pipeline reads, as far as they are known.
+    let field = |raw: &str, name: &str| serde_json::from_str::<Json>(raw).unwrap()[name].clone();
+    let fields: Vec<_> =
+        ran.raws.iter().map(|raw| ["v", "w", "share"].map(|name| field(raw, name))).collect();
+    assert_eq!(fields, [[6.into(), 0.into(), Json::Null], [6.into(), Json::Null, Json::Null]]);
     assert!(ran.stderr.contains("dead-lettered: expression 2"), "{}", ran.stderr);
     assert_eq!(ran.sum("sums", Json::Null, Json::Null), 6);
 }

@@ -14,6 +14,7 @@ use crate::shard::ShardActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use nilometer_connectors::account::Reason;
 use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
+use nilometer_connectors::panes::write_record;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::{Found, Polled, Source, State};
 use nilometer_model::ingest::Taken;
@@ -70,19 +71,22 @@ impl SourceActor {
         account.marks.add("clamped", taken.marks.clamped);
         account.marks.add("watermark_went_back", taken.marks.went_back);
         account.marks.add("watermark_unreadable", taken.marks.unreadable);
-        for too_far in taken.too_far {
-            self.reject(too_far.position, Reason::TooFarAhead, &too_far.to_string());
-        }
-        for failed in taken.failed {
-            self.reject(failed.position, Reason::Expression, &failed.to_string());
+        let too_far = taken.too_far.into_iter();
+        let too_far = too_far.map(|found| (found.position, Reason::TooFarAhead, found.to_string()));
+        let failed = taken.failed.into_iter();
+        let failed = failed.map(|found| (found.position, Reason::Expression, found.to_string()));
+        for ((position, reason, detail), row) in too_far.chain(failed).zip(&taken.rejected) {
+            self.reject(position, reason, (&detail, row));
         }
     }
 
-    /// Rejects a record that was read and decoded.
-    fn reject(&mut self, position: Position, reason: Reason, detail: &str) {
+    /// Rejects a record that was read and decoded: what is left of it are the fields in its row.
+    fn reject(&mut self, position: Position, reason: Reason, (detail, row): (&str, &[u64])) {
         // Counted from 1, as people do.
         let place = Place::Record(position.offset.saturating_add(1));
-        self.polled.reject(Found::new(&self.name, place, &[]), reason, detail);
+        let mut text = String::new();
+        write_record(self.polled.batch.layout(), row, self.machine.symbols(), &mut text);
+        self.polled.reject(Found::new(&self.name, place, text.as_bytes()), reason, detail);
     }
 
     /// Writes what was found beside records, and sends what is to be sent.

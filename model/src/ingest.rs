@@ -39,6 +39,8 @@ pub struct Taken {
     pub failed: Vec<Failed>,
     /// Records rejected because they lie too far in the future.
     pub too_far: Vec<TooFar>,
+    /// The rows of these: of those in `too_far`, then of those in `failed`.
+    pub rejected: Vec<Box<[u64]>>,
     /// What was remarkable about records, and no outcome.
     pub marks: Marks,
 }
@@ -71,6 +73,7 @@ impl Ingest {
         self.observe(batch, around, &mut taken);
         let refined = self.refinement.apply(batch, &self.symbols);
         (taken.filtered, taken.failed) = (refined.filtered, refined.failed);
+        taken.rejected.extend(refined.rows);
         taken.accepted = batch.len() as u64;
         taken.parts = self.split(batch);
         taken
@@ -84,6 +87,11 @@ impl Ingest {
     /// What it may promise while the records of `batch`, which were read and not taken yet, wait.
     pub fn watermark_before(&self, earliest: EventTime, around: Surroundings) -> Watermark {
         self.generator().watermark_before(earliest, around)
+    }
+
+    /// The texts of its records.
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
     }
 
     /// The watermark estimate.
@@ -106,6 +114,7 @@ impl Ingest {
             let watched = self.estimator.watch(record, around, &self.symbols, &mut taken.marks);
             if let Err(too_far) = watched {
                 taken.too_far.push(too_far);
+                taken.rejected.push(batch.row(index).into());
                 out.push(index);
             }
         }
@@ -274,6 +283,7 @@ mod tests {
         let position = |offset| Position { partition: 0, offset };
         let too_far = |offset, time| TooFar { position: position(offset), time: at(time) };
         assert_eq!(taken.too_far, [too_far(1, decade), too_far(3, 151)]);
+        assert_eq!(taken.rejected.len(), 2);
         assert_eq!((taken.filtered, taken.marks.clamped), (0, 2));
         assert_eq!(ingest.watermark(), Watermark(at(145)));
         let text = "its event time 151 lies further in the future than `max_future_skew` allows";

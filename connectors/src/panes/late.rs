@@ -112,14 +112,20 @@ impl Encoder<'_> {
         write_int(copy.position.partition, out);
         out.push_str(",\"offset\":");
         write_int(copy.position.offset, out);
-        out.push_str("},\"record\":{");
-        let fields = self.layout.fields().iter().zip(self.layout.slots());
-        for (number, (field, slot)) in fields.enumerate() {
-            write_name(number, &field.name, out);
-            write_json(read(copy.row, *slot), symbols, out);
-        }
-        out.push_str("}}");
+        out.push_str("},\"record\":");
+        write_record(self.layout, copy.row, symbols, out);
+        out.push('}');
     }
+}
+
+/// Appends the fields of a record as a JSON object: those that its pipeline reads, under their names.
+pub fn write_record(layout: &RowLayout, row: &[u64], symbols: &Symbols, out: &mut String) {
+    out.push('{');
+    for (number, (field, slot)) in layout.fields().iter().zip(layout.slots()).enumerate() {
+        write_name(number, &field.name, out);
+        write_json(read(row, *slot), symbols, out);
+    }
+    out.push('}');
 }
 
 /// Appends an instant in ms; `null` for one beyond all times.

@@ -33,6 +33,8 @@ pub struct Refined {
     pub filtered: u64,
     /// Those for which an expression has no value, in the order of the batch.
     pub failed: Vec<Failed>,
+    /// Their rows, in step with them.
+    pub rows: Vec<Box<[u64]>>,
 }
 
 /// A record for which an expression has no value.
@@ -102,6 +104,7 @@ impl Refinement {
                 Err((expression, error)) => {
                     let position = batch.position(index);
                     refined.failed.push(Failed { position, expression, error });
+                    refined.rows.push(batch.row(index).into());
                 }
             }
             out.push(index);
@@ -212,7 +215,9 @@ mod tests {
             failed(1, "size", EvalError::DivisionByZero),
             failed(3, "size", EvalError::NullOperand),
         ];
-        assert_eq!(refined, Refined { filtered: 1, failed: failures });
+        assert_eq!((refined.filtered, refined.failed), (1, failures));
+        let packets: Vec<_> = refined.rows.iter().map(|row| read(row, layout.slots()[0])).collect();
+        assert_eq!(packets, [Datum::Int(0), Datum::Null]);
         let kept: Vec<_> = (0..batch.len())
             .map(|index| (batch.position(index).offset, read(batch.row(index), layout.slots()[2])))
             .collect();
@@ -227,7 +232,7 @@ mod tests {
         let layout = batch.layout().clone();
         let refinement = Refinement::bind(&derived, Some(&filter), &layout, &symbols).unwrap();
         let refined = refinement.apply(&mut batch, &symbols);
-        assert_eq!(refined, Refined { filtered: 1, failed: Vec::new() });
+        assert_eq!(refined, Refined { filtered: 1, ..Refined::default() });
         assert_eq!(read(batch.row(0), layout.slots()[3]), Datum::Bool(true));
     }
 

@@ -13,6 +13,7 @@ use super::credit::{Credit, Limits, Purse};
 use crate::engine::{Cut, Engine};
 use crate::ingest::{Ingest, Taken};
 use crate::row::RowBatch;
+use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
 use crate::watermark::{Progress, Reader, Surroundings};
 
@@ -132,6 +133,11 @@ impl SourceNode {
             reported: None,
             out: Vec::new(),
         }
+    }
+
+    /// The texts of its records.
+    pub fn symbols(&self) -> &Symbols {
+        self.ingest.symbols()
     }
 
     /// Takes what is to be sent, in order.
