@@ -137,7 +137,7 @@ pub enum Imbalance {
 fn copies(stage: &Stage) -> Option<u64> {
     let input = match &stage.input {
         StageInput::Records(input) if input.spread.is_none() => input,
-        StageInput::Records(_) | StageInput::Panes(_) => return None,
+        StageInput::Records(_) | StageInput::Panes(_) | StageInput::Changes(_) => return None,
     };
     match stage.window {
         // Every time lies in exactly one.
@@ -245,6 +245,7 @@ mod tests {
             top_k: None,
             sinks: vec!["out".into()],
             late: None,
+            of: None,
         };
         let host = KeyColumn { name: "host".into(), each: vec!["a".into(), "b".into()] };
         let exporter = KeyColumn::plain("exporter");

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// A record falls into 0 to n windows; each is a copy, judged by itself. Of the copies assigned to
 /// a stage every one is in exactly one of `on_time`, `late`, `expired`, `closed` and
-/// `refused`.
+/// `refused`. Where a stage groups results, each row of a change has copies, those that are taken
+/// back as well as those that come: they are judged together.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StageAccount {
     /// Copies given to the stage: counted when a window is assigned, before the copy is judged.
@@ -24,6 +25,11 @@ pub struct StageAccount {
     pub refused: u64,
     /// Records that fell into no window.
     pub no_window: u64,
+    /// Rows of results that the stage's own filter left out, counted as they came.
+    pub filtered: u64,
+    /// Rows of results for which one of its expressions has no value: left out, counted as they
+    /// came.
+    pub failed: u64,
     /// Panes emitted, retractions not counted.
     pub panes: u64,
     /// Retractions emitted.
@@ -53,6 +59,8 @@ impl StageAccount {
         self.closed += other.closed;
         self.refused += other.refused;
         self.no_window += other.no_window;
+        self.filtered += other.filtered;
+        self.failed += other.failed;
         self.panes += other.panes;
         self.retracts += other.retracts;
         self.operations += other.operations;

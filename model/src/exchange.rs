@@ -6,21 +6,43 @@
 //! the mark. A mark may end a sender's cycle; the stage has all of a cycle once every sender has
 //! ended it.
 
+use crate::account::StageAccount;
+use crate::changes::Changes;
 use crate::intake::Shape;
 use crate::key::Router;
+use crate::late::Aside;
 use crate::pane::{Deltas, StageId};
 use crate::plan::{PaneInput, Plan, Stage};
+use crate::rows::{ChangeReader, SignedRows};
 use crate::symbol::Symbols;
 use crate::time::Watermark;
 
-/// Deltas on their way to the shard that owns their coarser key, in the receiving stage's own key
-/// and aggregates.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is on its way to the shard that owns its key in the receiving stage.
+#[derive(Debug, Clone)]
 pub struct ExchangeDeltas {
     /// The receiving stage.
     pub stage: StageId,
-    /// The deltas.
-    pub deltas: Deltas,
+    /// What it receives.
+    pub brought: Brought,
+}
+
+/// What an exchange brings.
+#[derive(Debug, Clone)]
+pub enum Brought {
+    /// Deltas, in the receiving stage's own key and aggregates.
+    Deltas(Deltas),
+    /// Rows of results, as the receiving stage reads them.
+    Rows(SignedRows),
+}
+
+impl Brought {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Deltas(deltas) => deltas.bytes(),
+            Self::Rows(rows) => rows.bytes(),
+        }
+    }
 }
 
 /// A sending shard's watermark for an exchanged stage: behind it come no deltas of windows that
@@ -50,6 +72,8 @@ pub(crate) struct Marked {
 #[derive(Debug)]
 pub(crate) struct ExchangeEnds {
     router: Router,
+    /// The last watermark that this shard has sent. Rises only.
+    pub(crate) sent: Watermark,
     /// The regrouping at the sending end; keeps nothing.
     regroup: Shape,
     /// By sending shard: its watermark. The receiver's is the minimum.
@@ -67,6 +91,7 @@ impl ExchangeEnds {
         let (layout, packer) = (exchange.layout.clone(), exchange.packer.clone());
         Some(Self {
             router: Router::new(layout, packer, plan.key_groups, shards),
+            sent: Watermark::MIN,
             regroup: Shape::new(stage),
             senders: vec![Watermark::MIN; shards],
             cycles: vec![0; shards],
@@ -124,6 +149,21 @@ impl ExchangeEnds {
             }
         }
         let parts = parts.into_iter().enumerate().filter(|(_, deltas)| !deltas.is_empty());
-        parts.map(|(shard, deltas)| (shard, ExchangeDeltas { stage: stage.id, deltas })).collect()
+        let brought = |deltas| ExchangeDeltas { stage: stage.id, brought: Brought::Deltas(deltas) };
+        parts.map(|(shard, deltas)| (shard, brought(deltas))).collect()
+    }
+
+    /// Rows of what `parent` told for the stage that receives them, by the shard that owns them.
+    pub(crate) fn place_rows(
+        &mut self,
+        reader: &mut ChangeReader,
+        (changes, parent): (&Changes, &Stage),
+        counted: (&mut StageAccount, &mut Aside),
+        symbols: &Symbols,
+    ) -> Vec<(usize, Brought)> {
+        let to = (&mut self.router, self.senders.len());
+        let parts = reader.place((changes, parent, self.sent), to, counted, symbols);
+        let parts = parts.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty());
+        parts.map(|(shard, rows)| (shard, Brought::Rows(rows))).collect()
     }
 }

@@ -328,7 +328,7 @@ fn assign(
 }
 
 /// The number that shifts the windows of a key.
-fn phase(
+pub(crate) fn phase(
     row: &[u64],
     key: &[u64],
     (input, layout): (&RecordInput, &KeyLayout),

@@ -32,6 +32,12 @@ pub(crate) struct MachineRules {
     pub(crate) is_observed: bool,
     pub(crate) keeps_total: bool,
     pub(crate) has_children: bool,
+    /// Whether stages above group its results.
+    pub(crate) tells_changes: bool,
+    /// Whether it groups those of the stage below.
+    pub(crate) reads_changes: bool,
+    /// By aggregate: whether it keeps the values that came.
+    pub(crate) keeps_values: Vec<bool>,
 }
 
 /// The instants of a key at a step.

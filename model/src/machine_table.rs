@@ -16,7 +16,7 @@ use crate::late::LateReason;
 use crate::machine_shares::Shares;
 use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{PaneBatch, PaneKind};
-use crate::plan::Stage;
+use crate::plan::{Stage, StageInput};
 use crate::symbol::Symbols;
 use crate::table::Fired;
 use crate::time::{EventTime, ProcessingTime, Watermark, Window};
@@ -76,6 +76,12 @@ impl MachineTable {
             is_observed: stage.is_observed(),
             keeps_total: stage.keeps_total(),
             has_children: stage.has_children,
+            tells_changes: stage.tells_changes,
+            reads_changes: matches!(stage.input, StageInput::Changes(_)),
+            keeps_values: match &stage.input {
+                StageInput::Changes(changes) => changes.keeps_values.clone(),
+                StageInput::Records(_) | StageInput::Panes(_) => Vec::new(),
+            },
         };
         Self {
             actors: Vec::new(),
@@ -291,7 +297,8 @@ impl MachineTable {
         let at = Instants { watermark: self.watermark, before, held, shares, now: self.now };
         let panes = fired.panes.get_or_insert_with(|| PaneBatch::new(self.rules.stage));
         let before = panes.panes.len();
-        let mut outlet = Outlet { key: &actor.key, deltas: &mut fired.deltas, panes, symbols };
+        let (deltas, changes) = (&mut fired.deltas, &mut fired.changes);
+        let mut outlet = Outlet { key: &actor.key, deltas, changes, panes, symbols };
         step(&mut actor.machine, &self.rules, at, &mut outlet)?;
         for meta in panes.panes.iter().skip(before) {
             match meta.kind {
@@ -371,13 +378,22 @@ impl MachineTable {
         self.by_key.is_empty() && self.holds.is_empty() && !is_due
     }
 
+    /// The window that took the last copy, and the stage's aggregates.
+    pub(crate) fn entered(&mut self) -> Option<(&AggregateLayout, &mut OpenWindow)> {
+        let (id, number) = self.entered;
+        let actor = self.actors.get_mut(id as usize)?.as_mut()?;
+        Some((&self.rules.aggregates, actor.machine.windows.get_mut(number)?))
+    }
+
     /// Number of keys, and of bytes they take, roughly.
     pub(crate) fn size(&self) -> (usize, usize) {
         let bytes = |actor: &Actor| {
             let windows = actor.machine.windows.iter();
+            let held =
+                windows.map(|open| open.delta.bytes() + open.total.bytes() + open.kept.bytes());
             actor.key.len() * 8
                 + size_of::<Option<Actor>>()
-                + windows.map(|open| open.delta.bytes() + open.total.bytes()).sum::<usize>()
+                + held.sum::<usize>()
                 + actor.machine.windows.capacity() * size_of::<OpenWindow>()
         };
         let actors = self.actors.iter().flatten();

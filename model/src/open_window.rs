@@ -4,9 +4,13 @@
 //! before the step, by the panes before, and by whether something of the pane came late; not by
 //! what made the trigger ready.
 //!
-//! Invariants PANE-1, PANE-2; what a merged-away window sent is owed until it is taken back.
+//! Invariants PANE-1, PANE-2; what a merged-away window sent, or told, is owed until it is taken
+//! back.
 
+use crate::aggregate::side::Side;
 use crate::aggregate::{Overflow, Values, ValuesRef};
+use crate::changes::{Changes, Told};
+use crate::kept::Kept;
 use crate::key_machine::{Instants, MachineRules};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
 use crate::symbol::Symbols;
@@ -14,12 +18,15 @@ use crate::time::{EventTime, Watermark, Window};
 use crate::trigger::{Facts, TriggerState};
 use serde::{Deserialize, Serialize};
 
-/// A pane that was sent for a window that is no more, to be taken back before the next one.
+/// What was sent, or told, of a window that is no more, to be taken back before the next pane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owed {
     pub(crate) window: Window,
     pub(crate) index: u32,
-    pub(crate) timing: Timing,
+    /// Timing of the pane that was sent.
+    pub(crate) sent: Option<Timing>,
+    /// Event time of the row that was told.
+    pub(crate) told: Option<EventTime>,
     pub(crate) values: Values,
 }
 
@@ -29,7 +36,7 @@ pub(crate) struct OpenWindow {
     pub(crate) window: Window,
     /// What came since the pane before. Cleared by a firing. On merge: merged.
     pub(crate) delta: Values,
-    /// What came up to the pane before. On merge: merged. Empty in discarding mode.
+    /// What came up to the pane before. On merge: merged. Empty where nobody asks for it.
     pub(crate) total: Values,
     /// Cleared when the window goes. On merge: see [`TriggerState::merge`].
     pub(crate) trigger: TriggerState,
@@ -42,6 +49,15 @@ pub(crate) struct OpenWindow {
     pub(crate) index: u32,
     /// Timing of the pane before. On merge: as the index.
     pub(crate) sent: Option<Timing>,
+    /// Whether the pane before was taken back, and none has come since.
+    pub(crate) is_withdrawn: bool,
+    /// Event time of the row that stages above were told, if one stands. On merge: owed.
+    pub(crate) told: Option<EventTime>,
+    /// Rows of results that came, less those that were taken back. Such windows do not merge.
+    pub(crate) rows: i64,
+    /// Values that aggregates of such rows need again. Gone with the window.
+    #[serde(skip)]
+    pub(crate) kept: Kept,
     /// Whether something came since the pane before.
     pub(crate) has_news: bool,
     /// Whether some of it came late. Cleared by a firing. On merge: judged anew.
@@ -55,6 +71,7 @@ pub(crate) struct OpenWindow {
 pub(crate) struct Outlet<'a> {
     pub(crate) key: &'a [u64],
     pub(crate) deltas: &'a mut Deltas,
+    pub(crate) changes: &'a mut Changes,
     pub(crate) panes: &'a mut PaneBatch,
     pub(crate) symbols: &'a Symbols,
 }
@@ -80,6 +97,10 @@ impl OpenWindow {
             owed: Vec::new(),
             index: 0,
             sent: None,
+            is_withdrawn: false,
+            told: None,
+            rows: 0,
+            kept: Kept::new(&rules.keeps_values, &rules.aggregates),
             has_news: false,
             has_late: false,
             is_touched: false,
@@ -130,16 +151,21 @@ impl OpenWindow {
             whole.has_late |= part.has_late && at.watermark.0 >= rules.complete_at(window);
             whole.owed.extend(part.owed);
             let goes_on = part.window == window;
-            let Some(timing) = part.sent else { continue };
             if goes_on {
                 (whole.index, whole.sent) = (part.index, part.sent);
-            } else {
+            } else if part.sent.is_some() {
                 // Under its new bounds nobody has seen it.
                 whole.has_news |= rules.mode != AccumulationMode::Discarding;
             }
-            if rules.mode == AccumulationMode::Retracting && !(goes_on && is_alone) {
+            if goes_on && is_alone {
+                whole.told = part.told;
+                continue;
+            }
+            let sent = part.sent.filter(|_| rules.mode == AccumulationMode::Retracting);
+            if sent.is_some() || part.told.is_some() {
                 let index = part.index.saturating_sub(1);
-                whole.owed.push(Owed { window: part.window, index, timing, values: part.total });
+                let Self { window, told, total: values, .. } = part;
+                whole.owed.push(Owed { window, index, sent, told, values });
             }
         }
         Ok(whole)
@@ -152,21 +178,30 @@ impl OpenWindow {
         at: Instants<'_>,
         outlet: &mut Outlet<'_>,
     ) -> Result<(), Overflow> {
+        let owes_rows = self.owed.iter().any(|owed| owed.told.is_some());
+        let has_news = self.has_news || owes_rows;
         // A window that is closed has news only where its bounds have changed: of these nobody knows.
-        let is_moved = self.trigger.is_finished() && self.has_news;
+        let is_moved = self.trigger.is_finished() && has_news;
         if self.trigger.is_finished() && !is_moved {
             return Ok(());
         }
         // Asked often, fired seldom: values are made when somebody looks at them.
         let looks = rules.trigger.reads_results();
         let looked_at = if looks { Some(self.values(rules, outlet.symbols)?) } else { None };
+        let shown = match (&looked_at, rules.mode) {
+            (None, _) => ValuesRef::default(),
+            (Some(_), AccumulationMode::Discarding) => self.delta.view(),
+            (Some(values), AccumulationMode::Accumulating | AccumulationMode::Retracting) => {
+                values.view()
+            }
+        };
         let facts = Facts {
             complete_at: rules.complete_at(self.window),
             watermark: at.watermark,
             shares: at.shares,
             now: at.now,
             aggregates: &rules.aggregates,
-            values: looked_at.as_ref().map_or(ValuesRef::default(), Values::view),
+            values: shown,
             symbols: outlet.symbols,
         };
         let is_ready = self.trigger.is_ready(&rules.trigger, &facts);
@@ -181,7 +216,7 @@ impl OpenWindow {
         let is_last = is_expired || self.trigger.is_finished();
         let is_wanted = timing == Timing::OnTime && rules.emission.on_time_always
             || is_last && rules.emission.closing_always;
-        if self.has_news || is_wanted {
+        if has_news || is_wanted {
             let values = match looked_at {
                 Some(values) => values,
                 None => self.values(rules, outlet.symbols)?,
@@ -217,12 +252,13 @@ impl OpenWindow {
     }
 
     /// All that the next pane would show: the total, or without one what came since the pane before.
-    fn values(&self, rules: &MachineRules, symbols: &Symbols) -> Result<Values, Overflow> {
+    fn values(&mut self, rules: &MachineRules, symbols: &Symbols) -> Result<Values, Overflow> {
         if self.total.is_absent() {
             return Ok(self.delta.clone());
         }
         let mut values = self.total.clone();
         rules.aggregates.merge_all(&mut values, &self.delta, symbols)?;
+        self.kept.settle(&mut values, &rules.aggregates, symbols)?;
         Ok(values)
     }
 
@@ -244,42 +280,25 @@ impl OpenWindow {
         }
     }
 
-    /// Emits the pane: its delta to the next stage, to the sinks what the mode wants.
+    /// Emits the pane: its delta and what changed to the next stages, to the sinks what the mode
+    /// wants.
     fn emit(
         &mut self,
         rules: &MachineRules,
-        Saying { timing, is_last, is_wanted }: Saying,
+        saying: Saying,
         values: Values,
         outlet: &mut Outlet<'_>,
     ) {
         if rules.has_children && self.has_news {
             outlet.deltas.push(outlet.key, self.window, &self.delta);
         }
-        if rules.is_observed {
-            let pane = PaneMeta {
-                window: self.window,
-                index: self.index,
-                timing,
-                is_last,
-                kind: PaneKind::Insert,
-                event_time: self.hold.unwrap_or(self.window.last_instant()),
-                is_other: false,
-            };
-            let is_same = rules.mode == AccumulationMode::Retracting
-                && self.sent.is_some()
-                && self.owed.is_empty()
-                && rules.aggregates.same_results(&self.total, &values);
-            if !is_same || is_wanted {
-                self.retract(rules, pane, outlet);
-                let shown = match rules.mode {
-                    AccumulationMode::Discarding => &self.delta,
-                    AccumulationMode::Accumulating | AccumulationMode::Retracting => &values,
-                };
-                outlet.panes.push(outlet.key, pane, shown);
-                self.index = self.index.saturating_add(1);
-                self.sent = Some(timing);
-            }
+        if rules.tells_changes {
+            self.tell(rules, &values, outlet);
         }
+        if rules.is_observed && (self.has_news || saying.is_wanted) {
+            self.show(rules, saying, &values, outlet);
+        }
+        self.owed.clear();
         if rules.keeps_total {
             self.total = values;
         }
@@ -287,20 +306,113 @@ impl OpenWindow {
         self.has_news = false;
     }
 
+    /// Whether anything is in it: rows of results may all have been taken back.
+    const fn is_filled(&self, rules: &MachineRules) -> bool {
+        !rules.reads_changes || self.rows != 0
+    }
+
+    /// Tells stages that group results what has changed: every row that no longer holds, then the
+    /// one that does.
+    fn tell(&mut self, rules: &MachineRules, values: &Values, outlet: &mut Outlet<'_>) {
+        let is_filled = self.is_filled(rules);
+        let aggregates = &rules.aggregates;
+        let owes = self.owed.iter().any(|owed| owed.told.is_some());
+        let is_same = match self.told {
+            Some(_) => is_filled && aggregates.same_results(&self.total, values),
+            None => !is_filled,
+        };
+        if is_same && !owes {
+            return;
+        }
+        let mut push = |window, time, is_minus, values: &Values| {
+            let row = Told { window, time, is_minus, is_last: false };
+            outlet.changes.push(outlet.key, row, (aggregates, values));
+        };
+        for owed in &self.owed {
+            if let Some(time) = owed.told {
+                push(owed.window, time, true, &owed.values);
+            }
+        }
+        if let Some(time) = self.told.take() {
+            push(self.window, time, true, &self.total);
+        }
+        if is_filled {
+            let time = self.hold.unwrap_or(self.window.last_instant());
+            push(self.window, time, false, values);
+            self.told = Some(time);
+        }
+        outlet.changes.end_change();
+    }
+
+    /// Whether a pane would say nothing that the one before has not said.
+    fn is_unchanged(&self, rules: &MachineRules, values: &Values) -> bool {
+        let is_filled = self.is_filled(rules);
+        let stands = self.sent.is_some() && !self.is_withdrawn;
+        let is_same = || rules.aggregates.same_results(&self.total, values);
+        match rules.mode {
+            AccumulationMode::Retracting if stands => {
+                self.owed.is_empty() && is_filled && is_same()
+            }
+            AccumulationMode::Retracting => !is_filled,
+            AccumulationMode::Accumulating => {
+                rules.reads_changes && if stands { is_same() } else { !is_filled }
+            }
+            AccumulationMode::Discarding => {
+                let is_nothing = self.delta.words.iter().all(|word| *word == 0)
+                    && self.delta.sides.iter().all(Side::is_empty);
+                rules.reads_changes && is_nothing && (stands || !is_filled)
+            }
+        }
+    }
+
+    /// Hands the pane to the sinks, as the mode wants it.
+    fn show(
+        &mut self,
+        rules: &MachineRules,
+        Saying { timing, is_last, is_wanted }: Saying,
+        values: &Values,
+        outlet: &mut Outlet<'_>,
+    ) {
+        if self.is_unchanged(rules, values) && !is_wanted {
+            return;
+        }
+        let pane = PaneMeta {
+            window: self.window,
+            index: self.index,
+            timing,
+            is_last,
+            kind: PaneKind::Insert,
+            event_time: self.hold.unwrap_or(self.window.last_instant()),
+            is_other: false,
+        };
+        self.retract(rules, pane, outlet);
+        let is_retracting = rules.mode == AccumulationMode::Retracting;
+        self.is_withdrawn = is_retracting && !self.is_filled(rules) && !is_wanted;
+        if self.is_withdrawn {
+            return;
+        }
+        let shown = match rules.mode {
+            AccumulationMode::Discarding => &self.delta,
+            AccumulationMode::Accumulating | AccumulationMode::Retracting => values,
+        };
+        outlet.panes.push(outlet.key, pane, shown);
+        self.index = self.index.saturating_add(1);
+        self.sent = Some(timing);
+    }
+
     /// Takes back what merged-away windows and this one have sent.
-    fn retract(&mut self, rules: &MachineRules, pane: PaneMeta, outlet: &mut Outlet<'_>) {
+    fn retract(&self, rules: &MachineRules, pane: PaneMeta, outlet: &mut Outlet<'_>) {
         let kind = PaneKind::Retract;
         let mut is_own_owed = false;
-        for owed in std::mem::take(&mut self.owed) {
+        for owed in &self.owed {
+            let Some(timing) = owed.sent else { continue };
             is_own_owed |= owed.window == self.window;
-            let event_time = owed.window.last_instant();
-            let Owed { window, index, timing, values } = owed;
+            let (window, index, event_time) = (owed.window, owed.index, owed.window.last_instant());
             let meta = PaneMeta { window, index, timing, kind, is_last: false, event_time, ..pane };
-            outlet.panes.push(outlet.key, meta, &values);
+            outlet.panes.push(outlet.key, meta, &owed.values);
         }
-        if let (AccumulationMode::Retracting, Some(timing), false) =
-            (rules.mode, self.sent, is_own_owed)
-        {
+        let is_own = rules.mode == AccumulationMode::Retracting && !self.is_withdrawn;
+        if let (Some(timing), true, false) = (self.sent, is_own, is_own_owed) {
             let index = self.index.saturating_sub(1);
             let meta = PaneMeta { index, timing, kind, is_last: false, ..pane };
             outlet.panes.push(outlet.key, meta, &self.total);

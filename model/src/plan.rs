@@ -6,6 +6,7 @@
 
 use crate::aggregate::{AggregateLayout, Function};
 use crate::engine::Engine;
+use crate::expr::TypedExpr;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::{AccumulationMode, Emission, StageId};
 use crate::row::{Field, RowLayout, Slot};
@@ -108,6 +109,9 @@ pub struct Grouping {
     pub sinks: Vec<Box<str>>,
     /// Where copies go that its windows do not take, or take late.
     pub late: Option<LateSpec>,
+    /// Reads the results of another grouping, as they change, in place of records. All names of the
+    /// grouping are then names of results, see [`crate::planner::result_fields`].
+    pub of: Option<OfSpec>,
 }
 
 impl Grouping {
@@ -128,6 +132,7 @@ impl Grouping {
             top_k: None,
             sinks: Vec::new(),
             late: None,
+            of: None,
         }
     }
 }
@@ -168,6 +173,17 @@ pub struct LateSpec {
     pub sink: Box<str>,
     /// Whether it takes copies that still counted, too: else only those that were dropped.
     pub include_late: bool,
+}
+
+/// The results that a grouping reads, each as one row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfSpec {
+    /// Name of the grouping whose results they are.
+    pub grouping: Box<str>,
+    /// Fields computed from others, in this order: each may use those above it.
+    pub derived: Vec<(Box<str>, TypedExpr)>,
+    /// Condition on rows: only those for which it is true are counted.
+    pub filter: Option<TypedExpr>,
 }
 
 /// Which entries of a grouping are emitted.
@@ -254,6 +270,8 @@ pub enum StageKind {
     Window,
     /// Regroups the panes of another stage.
     Rollup,
+    /// Groups the results of another stage, as they change.
+    Results,
     /// Lists the largest entries of a stage.
     TopK,
 }
@@ -292,6 +310,8 @@ pub struct Stage {
     pub top_k: Option<TopK>,
     /// Whether other stages read its deltas.
     pub has_children: bool,
+    /// Whether other stages read its results, as they change.
+    pub tells_changes: bool,
     /// `Some` if its input comes from all shards: how keys are placed among them.
     pub exchange: Option<Exchange>,
     /// Why it reads what it reads, for people.
@@ -306,6 +326,14 @@ impl Stage {
         !self.sinks.is_empty()
     }
 
+    /// Whether its watermark stays 1 ms behind that of the stage below.
+    pub(crate) const fn trails(&self) -> bool {
+        match &self.input {
+            StageInput::Changes(changes) => changes.trails,
+            StageInput::Records(_) | StageInput::Panes(_) => false,
+        }
+    }
+
     /// Whether its key actors need nothing but the default trigger, windows that neither merge nor
     /// overlap, panes at the end of their window, and aggregates of fixed size: the short form of
     /// `table` will do. Sliding windows are apart where they come as such: as panes of a stage with
@@ -316,14 +344,19 @@ impl Stage {
             WindowFn::Sliding { .. } => matches!(self.input, StageInput::Panes(_)),
             WindowFn::Session { .. } | WindowFn::Custom(_) => false,
         };
+        let has_changes = self.tells_changes || matches!(self.input, StageInput::Changes(_));
         let is_usual = self.trigger.is_default() && self.emission == Emission::default();
-        is_apart && is_usual && self.aggregates.sides() == 0
+        is_apart && is_usual && !has_changes && self.aggregates.sides() == 0
     }
 
     /// How its windows fire early if records are kept in slices, each once however many windows hold
     /// it; `None` if they are not.
     pub(crate) fn slicing(&self, engine: Engine) -> Option<Early> {
         let StageInput::Records(_) = self.input else { return None };
+        if self.tells_changes {
+            // What was told of a window is kept with it.
+            return None;
+        }
         let manner = Manner {
             window: self.window,
             trigger: &self.trigger,
@@ -341,10 +374,11 @@ impl Stage {
         reads_records && self.slicing(engine).is_none()
     }
 
-    /// Whether it keeps totals beside deltas: for what sinks see, or for what its trigger reads.
+    /// Whether it keeps totals beside deltas: for what sinks see, for what its trigger reads, or for
+    /// what it has told of its results.
     pub fn keeps_total(&self) -> bool {
         let is_read = self.is_observed() || self.trigger.reads_results();
-        is_read && self.mode != AccumulationMode::Discarding
+        self.tells_changes || is_read && self.mode != AccumulationMode::Discarding
     }
 }
 
@@ -364,6 +398,19 @@ pub enum StageInput {
     Records(RecordInput),
     /// Deltas of another stage.
     Panes(PaneInput),
+    /// Results of another stage, as they change.
+    Changes(ChangeInput),
+}
+
+impl StageInput {
+    /// The stage that it comes from; `None` for records.
+    pub const fn parent(&self) -> Option<StageId> {
+        match self {
+            Self::Records(_) => None,
+            Self::Panes(panes) => Some(panes.parent),
+            Self::Changes(changes) => Some(changes.parent),
+        }
+    }
 }
 
 /// How a stage reads records.
@@ -425,6 +472,46 @@ pub struct PaneCopy {
     pub is_plain: bool,
 }
 
+/// How a stage reads the results of its parent: as rows that come, and are taken back.
+#[derive(Debug, Clone)]
+pub struct ChangeInput {
+    /// The stage below.
+    pub parent: StageId,
+    /// The rows.
+    pub row: Arc<RowLayout>,
+    /// Where each field of a row comes from.
+    pub sources: Vec<ResultSource>,
+    /// Fields computed from others, in order.
+    pub derived: Vec<(Box<str>, TypedExpr)>,
+    /// Condition on rows.
+    pub filter: Option<TypedExpr>,
+    /// How rows are read.
+    pub rows: RecordInput,
+    /// Which aggregates keep every value that came, since one that is taken back cannot be taken
+    /// out of them.
+    pub keeps_values: Vec<bool>,
+    /// Whether windows of the stage below are complete 1 ms after their end: its watermark then
+    /// says 1 ms less to this stage.
+    pub trails: bool,
+}
+
+/// Where a field of a row of results comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultSource {
+    /// The key column of that number.
+    Key(usize),
+    /// The result of the aggregate of that number.
+    Aggregate(usize),
+    /// The start of the window, ms.
+    WindowStart,
+    /// The end of the window, ms.
+    WindowEnd,
+    /// The length of the window, ms.
+    WindowLength,
+    /// It is computed from others.
+    Derived,
+}
+
 /// How the input of an exchanged stage is placed: by which of its key's fields.
 #[derive(Debug, Clone)]
 pub struct Exchange {
@@ -455,4 +542,6 @@ pub struct TopK {
     pub other: bool,
     /// Which of the entries of equal rank come first.
     pub ties: Ties,
+    /// Whether its entries are made of results, which may be taken back.
+    pub of_results: bool,
 }

@@ -7,19 +7,21 @@
 //! then all others that have changed; a key fires its windows in their order.
 
 use crate::aggregate::{AggregateLayout, Overflow};
+use crate::changes::Changes;
 use crate::engine::Cycle;
-use crate::exchange::{ExchangeDeltas, Marked};
+use crate::exchange::{Brought, ExchangeDeltas, Marked};
 use crate::intake::{Shape, Takes, take_deltas, take_exchanged, take_records};
 use crate::key::KeyLayout;
 use crate::late::Aside;
 use crate::machine_table::MachineTable;
 use crate::pane::{Deltas, StageId};
-use crate::plan::{PaneInput, Stage, StageInput};
+use crate::plan::{PaneInput, Plan, Stage, StageInput};
 use crate::row::RowBatch;
+use crate::rows::ChangeReader;
 use crate::sliding::{SlidingTable, take_sliced};
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
-use crate::time::{ProcessingTime, Watermark};
+use crate::time::{ProcessingTime, Span, Watermark};
 use crate::topk::TopKTable;
 use crate::watermark::Percentile;
 
@@ -44,6 +46,19 @@ pub(crate) struct Passing {
     pub(crate) ends_cycle: bool,
     /// The watermark, where it may have risen.
     pub(crate) watermark: Option<Watermark>,
+}
+
+impl Passing {
+    /// As a stage sees it whose input is complete 1 ms later than windows end.
+    pub(crate) fn trailing(self) -> Self {
+        Self { watermark: self.watermark.map(trailing), ..self }
+    }
+}
+
+/// A watermark as the stage above sees it where windows are complete 1 ms after their end. The end
+/// of time stays.
+pub(crate) const fn trailing(watermark: Watermark) -> Watermark {
+    Watermark(watermark.0.saturating_sub(Span::from_millis(1)))
 }
 
 impl Start<'_> {
@@ -80,10 +95,10 @@ impl Start<'_> {
         }
     }
 
-    /// Deltas of an exchange for `stage`.
-    pub(crate) fn brought_to(&self, stage: StageId) -> Option<&Deltas> {
+    /// What an exchange brings to `stage`.
+    pub(crate) fn brought_to(&self, stage: StageId) -> Option<&Brought> {
         match self {
-            Self::Exchange(message) if message.stage == stage => Some(&message.deltas),
+            Self::Exchange(message) if message.stage == stage => Some(&message.brought),
             Self::Records(_)
             | Self::Watermark(_)
             | Self::Cycle(_)
@@ -102,10 +117,38 @@ pub(crate) struct Feed<'a> {
     pub(crate) start: &'a Start<'a>,
     /// Deltas of the stage below, in its key and aggregates.
     pub(crate) local: Option<(&'a PaneInput, &'a Deltas, (&'a KeyLayout, &'a AggregateLayout))>,
+    /// What the stage below told of its results.
+    pub(crate) told: Option<(&'a Changes, &'a Stage)>,
     pub(crate) symbols: &'a Symbols,
 }
 
-impl Feed<'_> {
+impl<'a> Feed<'a> {
+    /// What a round that begins with `start` brings to `stage`, given what the stages `below` have
+    /// fired in it; to one that is exchanged only what the exchange brings.
+    pub(crate) fn new(
+        (stage, start, is_exchanged): (&'a Stage, &'a Start<'a>, bool),
+        (plan, below): (&'a Plan, &'a [Fired]),
+        symbols: &'a Symbols,
+    ) -> Self {
+        let mut feed = Self { stage, start, local: None, told: None, symbols };
+        let parent = stage.input.parent().filter(|_| !is_exchanged);
+        let Some((parent, fired)) =
+            parent.and_then(|id| Some((plan.stages.get(id.index())?, below.get(id.index())?)))
+        else {
+            return feed;
+        };
+        match &stage.input {
+            StageInput::Panes(input) if !fired.deltas.is_empty() => {
+                feed.local = Some((input, &fired.deltas, (&parent.key, &parent.aggregates)));
+            }
+            StageInput::Changes(_) if !fired.changes.is_empty() => {
+                feed.told = Some((&fired.changes, parent));
+            }
+            StageInput::Panes(_) | StageInput::Changes(_) | StageInput::Records(_) => {}
+        }
+        feed
+    }
+
     pub(crate) fn give<T: Takes>(
         &self,
         table: &mut T,
@@ -119,7 +162,7 @@ impl Feed<'_> {
         if let Some((input, deltas, parent)) = self.local {
             take_deltas(table, shape, input, (deltas, parent, self.symbols), aside)?;
         }
-        if let Some(deltas) = self.start.brought_to(self.stage.id) {
+        if let Some(Brought::Deltas(deltas)) = self.start.brought_to(self.stage.id) {
             let source = (self.stage.key.words(), self.symbols);
             take_exchanged(table, deltas, source, aside)?;
         }
@@ -140,6 +183,21 @@ impl Feed<'_> {
         Ok(())
     }
 
+    pub(crate) fn give_rows(
+        &self,
+        table: &mut MachineTable,
+        reader: &mut ChangeReader,
+        aside: &mut Aside,
+    ) -> Result<(), Overflow> {
+        if let Some(told) = self.told {
+            reader.take(table, told, aside, self.symbols)?;
+        }
+        if let Some(Brought::Rows(rows)) = self.start.brought_to(self.stage.id) {
+            reader.take_exchanged(table, rows, aside, self.symbols)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn give_list(
         &self,
         table: &mut TopKTable,
@@ -148,7 +206,7 @@ impl Feed<'_> {
         if let Some((input, deltas, parent)) = self.local {
             table.take(input, (deltas, parent), self.symbols, aside)?;
         }
-        if let Some(deltas) = self.start.brought_to(self.stage.id) {
+        if let Some(Brought::Deltas(deltas)) = self.start.brought_to(self.stage.id) {
             table.take_exchanged(deltas, self.symbols, aside)?;
         }
         Ok(())

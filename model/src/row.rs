@@ -91,16 +91,22 @@ pub fn read(row: &[u64], slot: Slot) -> Datum {
     if is_null(row, slot.index) {
         return Datum::Null;
     }
-    let word = row[usize::from(slot.word)];
-    match slot.ty {
+    let at = usize::from(slot.word);
+    let high = if slot.ty.words() == 2 { row[at + 1] } else { 0 };
+    datum_of([row[at], high], slot.ty)
+}
+
+/// The value of type `ty` in two words, as [`words_of`] gives them for all but null.
+pub fn datum_of([word, high]: [u64; 2], ty: Type) -> Datum {
+    match ty {
         Type::Bool => Datum::Bool(word != 0),
         Type::U8 | Type::U16 | Type::U32 | Type::U64 => Datum::Int(i128::from(word)),
         Type::I64 => Datum::Int(i128::from(word as i64)),
         Type::F64 => Datum::Float(f64::from_bits(word)),
         Type::Text => Datum::Text(Symbol::from_number(word as u32)),
         Type::Object => Datum::Object(Symbol::from_number(word as u32)),
-        Type::Big => Datum::Int(wide(word, row[usize::from(slot.word) + 1]) as i128),
-        Type::Ip => Datum::Ip(wide(word, row[usize::from(slot.word) + 1])),
+        Type::Big => Datum::Int(wide(word, high) as i128),
+        Type::Ip => Datum::Ip(wide(word, high)),
     }
 }
 

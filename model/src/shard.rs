@@ -16,9 +16,10 @@ use crate::intake::Shape;
 use crate::late::LateBatch;
 use crate::machine_table::MachineTable;
 use crate::pane::{PaneBatch, StageId};
-use crate::plan::{Plan, Stage, StageInput};
-use crate::round::{Feed, Fires, Firing, Passing, Start};
+use crate::plan::{ChangeInput, PaneInput, Plan, Stage, StageInput};
+use crate::round::{Feed, Fires, Firing, Passing, Start, trailing};
 use crate::row::RowBatch;
+use crate::rows::ChangeReader;
 use crate::sliding::SlidingTable;
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
@@ -26,7 +27,8 @@ use crate::time::{ProcessingTime, Watermark, Window};
 use crate::topk::TopKTable;
 use std::sync::Arc;
 
-pub use crate::exchange::{ExchangeDeltas, ExchangeMark};
+pub use crate::exchange::{Brought, ExchangeDeltas, ExchangeMark};
+pub use crate::rows::SignedRows;
 
 /// Data that no stage can go on with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,6 +102,15 @@ impl Machine {
         }
     }
 
+    fn account_mut(&mut self) -> &mut StageAccount {
+        match self {
+            Self::Keys(table, _) => &mut table.account,
+            Self::Sliding(table, _) => &mut table.windows.account,
+            Self::Machines(table, _) => &mut table.account,
+            Self::TopK(table) => &mut table.account,
+        }
+    }
+
     fn account(&self) -> &StageAccount {
         match self {
             Self::Keys(table, _) => &table.account,
@@ -118,6 +129,8 @@ pub struct Shard {
     id: usize,
     pub(crate) machines: Vec<Machine>,
     pub(crate) exchanges: Vec<Option<ExchangeEnds>>,
+    /// By stage: how it reads the results of another, if it does.
+    readers: Vec<Option<ChangeReader>>,
     /// By stage: what it fired in the round that runs. Cleared at its end.
     fired: Vec<Fired>,
     /// The last cycle that has begun. Rises only.
@@ -128,8 +141,13 @@ impl Shard {
     /// Shard `id` of `shards`, without state.
     pub fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, id: usize, shards: usize) -> Self {
         let exchanges = plan.stages.iter().map(|stage| ExchangeEnds::new(stage, &plan, shards));
+        let readers = plan.stages.iter().map(|stage| match &stage.input {
+            StageInput::Changes(input) => Some(ChangeReader::new(stage, input, &symbols)),
+            StageInput::Records(_) | StageInput::Panes(_) => None,
+        });
         Self {
             exchanges: exchanges.collect(),
+            readers: readers.collect(),
             machines: plan
                 .stages
                 .iter()
@@ -226,6 +244,18 @@ impl Shard {
         }
     }
 
+    /// Ends of exchanges know what they have sent: after a restart that is what stages have
+    /// promised.
+    pub(crate) fn recall_sent(&mut self) {
+        for (stage, ends) in self.plan.stages.iter().zip(&mut self.exchanges) {
+            let parent = stage.input.parent().and_then(|parent| self.machines.get(parent.index()));
+            if let (Some(ends), Some(parent)) = (ends, parent) {
+                let output = parent.output();
+                ends.sent = if stage.trails() { trailing(output) } else { output };
+            }
+        }
+    }
+
     /// Whatever has not been emitted waits for the end of the cycle.
     pub(crate) fn touch_news(&mut self) {
         for machine in &mut self.machines {
@@ -279,8 +309,10 @@ impl Shard {
             let index = stage.id.index();
             let inherited = match &stage.input {
                 StageInput::Records(_) => start.for_readers(),
-                StageInput::Panes(input) => {
-                    passings.get(input.parent.index()).copied().unwrap_or_default()
+                StageInput::Panes(PaneInput { parent, .. })
+                | StageInput::Changes(ChangeInput { parent, .. }) => {
+                    let passing = passings.get(parent.index()).copied().unwrap_or_default();
+                    if stage.trails() { passing.trailing() } else { passing }
                 }
             };
             let is_exchanged = self.exchanges.get(index).is_some_and(Option::is_some);
@@ -299,6 +331,7 @@ impl Shard {
         }
         for fired in &mut self.fired {
             fired.deltas.clear();
+            fired.changes.clear();
             out.panes.extend(fired.panes.take().filter(|panes| !panes.panes.is_empty()));
             out.dropped.append(&mut fired.aside.dropped);
             out.late.extend(fired.aside.late.take());
@@ -321,24 +354,13 @@ impl Shard {
             (true, true) => Firing::InCycle,
             (true, false) => Firing::Held,
         };
-        let Self { plan, symbols, machines, fired, .. } = self;
+        let Self { plan, symbols, machines, readers, fired, .. } = self;
         // Parents come first: what a stage reads lies before what it writes.
         let (below, own) = fired.split_at_mut(index);
         let (Some(machine), Some(own)) = (machines.get_mut(index), own.first_mut()) else {
             return Ok(None);
         };
-        let local = match &stage.input {
-            StageInput::Panes(input) if !is_exchanged => {
-                let parent = plan.stages.get(input.parent.index());
-                let deltas = below.get(input.parent.index()).map(|fired| &fired.deltas);
-                deltas
-                    .filter(|deltas| !deltas.is_empty())
-                    .zip(parent)
-                    .map(|(deltas, parent)| (input, deltas, (&parent.key, &parent.aggregates)))
-            }
-            StageInput::Panes(_) | StageInput::Records(_) => None,
-        };
-        let feed = Feed { stage, start, local, symbols };
+        let feed = Feed::new((stage, start, is_exchanged), (plan, below), symbols);
         let before = machine.output();
         match machine {
             Machine::Keys(table, shape) => {
@@ -354,6 +376,9 @@ impl Shard {
             }
             Machine::Machines(table, shape) => {
                 feed.give(&mut **table, shape, &mut own.aside)?;
+                if let Some(Some(reader)) = readers.get_mut(index) {
+                    feed.give_rows(table, reader, &mut own.aside)?;
+                }
                 table.fire(firing, passing.watermark, own, symbols)?;
                 match start {
                     Start::Shares(shares) => table.share(shares, own, symbols)?,
@@ -382,22 +407,39 @@ impl Shard {
     /// The sending end of an exchanged stage: what its parent fired, regrouped and placed, then
     /// the mark.
     fn send(&mut self, stage: &Stage, passing: Passing, out: &mut Output) {
-        let StageInput::Panes(input) = &stage.input else { return };
-        let Self { plan, symbols, exchanges, fired, machines, .. } = self;
-        let (Some(parent), Some(deltas), Some(Some(ends))) = (
-            plan.stages.get(input.parent.index()),
-            fired.get(input.parent.index()).map(|fired| &fired.deltas),
-            exchanges.get_mut(stage.id.index()),
+        let Self { plan, symbols, exchanges, readers, fired, machines, .. } = self;
+        let index = stage.id.index();
+        let (below, own) = fired.split_at_mut(index);
+        let (Some(parent), Some(own), Some(Some(ends))) = (
+            stage.input.parent().and_then(|parent| plan.stages.get(parent.index())),
+            own.first_mut(),
+            exchanges.get_mut(index),
         ) else {
             return;
         };
-        if !deltas.is_empty() {
-            out.exchanges.extend(ends.place(deltas, (parent, stage, input), symbols));
+        let Some(fired) = below.get(parent.id.index()) else { return };
+        let Some(output) = machines.get(parent.id.index()).map(Machine::output) else { return };
+        let watermark = if stage.trails() { trailing(output) } else { output };
+        match &stage.input {
+            StageInput::Panes(input) if !fired.deltas.is_empty() => {
+                out.exchanges.extend(ends.place(&fired.deltas, (parent, stage, input), symbols));
+            }
+            StageInput::Changes(_) if !fired.changes.is_empty() => {
+                if let (Some(Some(reader)), Some(machine)) =
+                    (readers.get_mut(index), machines.get_mut(index))
+                {
+                    let aside = (machine.account_mut(), &mut own.aside);
+                    let told = (&fired.changes, parent);
+                    let parts = ends.place_rows(reader, told, aside, symbols).into_iter();
+                    let sent = |(to, brought)| (to, ExchangeDeltas { stage: stage.id, brought });
+                    out.exchanges.extend(parts.map(sent));
+                }
+            }
+            StageInput::Panes(_) | StageInput::Changes(_) | StageInput::Records(_) => {}
         }
         // A cycle ends for the receiver, whether the watermark has risen in it or not.
-        let output = machines.get(input.parent.index()).map(Machine::output);
-        let output = output.filter(|_| passing.watermark.is_some() || passing.ends_cycle);
-        if let Some(watermark) = output {
+        if passing.watermark.is_some() || passing.ends_cycle {
+            ends.sent = watermark.max(ends.sent);
             let (from, cycle) = (self.id, self.cycle);
             out.marks.push(ExchangeMark { stage: stage.id, from, watermark, cycle });
         }

@@ -33,6 +33,7 @@ pub(crate) fn grouping(name: &str, key: &[&str], mode: AccumulationMode) -> Grou
         top_k: None,
         sinks: vec!["out".into()],
         late: None,
+        of: None,
     }
 }
 

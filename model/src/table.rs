@@ -13,6 +13,7 @@
 use crate::account::StageAccount;
 use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
 use crate::cells::{CellId, Cells, Meta};
+use crate::changes::Changes;
 use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::late::{Aside, LateReason};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, StageId, Timing};
@@ -54,6 +55,8 @@ impl Rules {
 pub(crate) struct Fired {
     /// Deltas for the stages that read this one.
     pub(crate) deltas: Deltas,
+    /// What changed of its results, for stages that group them.
+    pub(crate) changes: Changes,
     /// Panes for sinks.
     pub(crate) panes: Option<PaneBatch>,
     /// What came late, where it is listed.
@@ -62,7 +65,12 @@ pub(crate) struct Fired {
 
 impl Fired {
     pub(crate) fn new(stage: &Stage) -> Self {
-        Self { deltas: Deltas::default(), panes: None, aside: Aside::new(stage) }
+        Self {
+            deltas: Deltas::default(),
+            changes: Changes::default(),
+            panes: None,
+            aside: Aside::new(stage),
+        }
     }
 }
 

@@ -180,6 +180,11 @@ impl Window {
         self.end
     }
 
+    /// From start to end; the longest span for a window without one of them.
+    pub const fn length(self) -> Span {
+        self.end.since(self.start)
+    }
+
     /// Last instant of the window, `end - 1`; +infinity for a window without an end.
     pub const fn last_instant(self) -> EventTime {
         self.end.saturating_sub(Span(1))

@@ -102,6 +102,7 @@ impl Shape {
             top_k,
             sinks: vec![SINK.into()],
             late: None,
+            of: None,
         }
     }
 }

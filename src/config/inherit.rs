@@ -7,6 +7,7 @@ use super::node::{Entry, Node, NodeValue};
 
 /// Gives every group the defaults that it does not set itself. Aggregates come before those of
 /// the group, by name; an `emit` completes that of the group, a `top_k` that of a group that has one.
+/// Aggregates and lists name fields of records: a group that reads results takes over neither.
 pub(crate) fn inherit(root: &mut Node) {
     let Some(defaults) = root.get("defaults").and_then(Node::entries) else { return };
     let defaults = defaults.to_vec();
@@ -21,6 +22,10 @@ pub(crate) fn inherit(root: &mut Node) {
 }
 
 fn inherit_entry(group: &mut Vec<Entry>, default: &Entry) {
+    let reads_results = group.iter().any(|entry| entry.name == "of");
+    if reads_results && matches!(default.name.as_str(), "aggregates" | "top_k") {
+        return;
+    }
     let own = group.iter_mut().find(|entry| entry.name == default.name);
     match (default.name.as_str(), own) {
         ("aggregates", Some(own)) => complete(&mut own.node, &default.node, true),

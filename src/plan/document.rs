@@ -50,7 +50,7 @@ pub struct StageDocument {
     pub name: String,
     /// What it is.
     pub kind: StageKind,
-    /// `records`, or the stage whose panes it reads.
+    /// `records`, or the stage whose panes or results it reads.
     pub reads: String,
     /// Why it reads that.
     pub reason: String,
@@ -209,13 +209,8 @@ fn trigger(stage: &Stage, engine: Engine) -> String {
 
 impl StageDocument {
     fn new(stage: &Stage, plan: &Plan) -> Self {
-        let reads = match &stage.input {
-            StageInput::Records(_) => RECORDS.into(),
-            StageInput::Panes(panes) => {
-                let parent = plan.stages.get(panes.parent.index());
-                parent.map_or_else(String::new, |parent| parent.name.to_string())
-            }
-        };
+        let parent = stage.input.parent().and_then(|id| plan.stages.get(id.index()));
+        let reads = parent.map_or_else(|| RECORDS.into(), |parent| parent.name.to_string());
         let aggregates =
             stage.aggregates.accumulators().iter().map(|aggregate| AggregateDocument {
                 name: aggregate.name.to_string(),
@@ -287,6 +282,24 @@ fn notes(stage: &Stage, engine: Engine) -> Vec<String> {
         | WindowFn::Session { .. }
         | WindowFn::Calendar(_)
         | WindowFn::Custom(_) => {}
+    }
+    if let StageInput::Changes(changes) = &stage.input {
+        let aggregates = stage.aggregates.accumulators().iter().zip(&changes.keeps_values);
+        let kept: Vec<_> = aggregates
+            .filter(|(_, keeps)| **keeps)
+            .map(|(aggregate, _)| format!("{} = {}", aggregate.name, aggregate.function.name()))
+            .collect();
+        if !kept.is_empty() {
+            notes.push(format!(
+                "keeps every distinct value of a window for {}: results are taken back",
+                kept.join(", ")
+            ));
+        }
+        if changes.trails {
+            notes.push(
+                "sessions are complete 1 ms after their end, and so are windows over them".into(),
+            );
+        }
     }
     if let Some(closing) = stage.trigger.closing(stage.allowed_lateness) {
         notes.push(closing.to_string());

@@ -11,7 +11,7 @@ pub(crate) fn dot(plan: &PlanDocument) -> String {
     out.push_str(&format!("  {} [shape = cylinder];\n", quoted(RECORDS)));
     for stage in &plan.stages {
         let shape = match stage.kind {
-            StageKind::Window | StageKind::Rollup => "box",
+            StageKind::Window | StageKind::Rollup | StageKind::Results => "box",
             StageKind::TopK => "invtrapezium",
         };
         let label = quoted(&label(stage));
@@ -43,7 +43,7 @@ pub(crate) fn mermaid(plan: &PlanDocument) -> String {
     for stage in &plan.stages {
         let label = escaped(&label(stage));
         let (open, close) = match stage.kind {
-            StageKind::Window | StageKind::Rollup => ("[", "]"),
+            StageKind::Window | StageKind::Rollup | StageKind::Results => ("[", "]"),
             StageKind::TopK => ("[/", "\\]"),
         };
         out.push_str(&format!("  {}{open}\"{label}\"{close}\n", node(&stage.name)));

@@ -68,6 +68,7 @@ fn headline(stage: &StageDocument) -> String {
     let kind = match stage.kind {
         StageKind::Window => "window",
         StageKind::Rollup => "rollup",
+        StageKind::Results => "results",
         StageKind::TopK => "top-K",
     };
     let span = |millis| display_span(Span::from_millis(millis));

@@ -38,6 +38,7 @@ fn grouping(name: &str, key: &[&str], size: i64, mode: AccumulationMode) -> Grou
         top_k: None,
         sinks: vec!["out".into()],
         late: None,
+        of: None,
     }
 }
 

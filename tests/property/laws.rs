@@ -7,7 +7,7 @@ use crate::{Case, cases, check_run, check_totals, config, run};
 use nilometer_model::batch::{Arrival, evaluate};
 use nilometer_model::invariant::SHARD_1;
 use nilometer_model::pane::{PaneKind, Timing};
-use nilometer_model::plan::{Stage, StageInput};
+use nilometer_model::plan::Stage;
 use nilometer_model::time::{EventTime, Span, Watermark};
 use nilometer_model::value::Value;
 use nilometer_model::watermark::{Generator, Surroundings, WatermarkSettings, WatermarkSpec};
@@ -26,10 +26,7 @@ pub(crate) fn sorted<'a>(panes: impl IntoIterator<Item = &'a Seen>) -> Vec<&'a S
 /// Whether what reaches the stage has crossed from one shard to another: its input then comes in
 /// an order that nobody promises.
 pub(crate) fn is_exchanged(world: &World, stage: &Stage) -> bool {
-    let parent = match &stage.input {
-        StageInput::Records(_) => return false,
-        StageInput::Panes(panes) => world.plan.stages.get(panes.parent.index()),
-    };
+    let parent = stage.input.parent().and_then(|id| world.plan.stages.get(id.index()));
     stage.exchange.is_some() || parent.is_some_and(|parent| is_exchanged(world, parent))
 }
 

@@ -61,6 +61,7 @@ fn grouping(name: &str, key: &[&str]) -> Grouping {
         top_k: None,
         sinks: vec!["out".into()],
         late: None,
+        of: None,
     }
 }
 

@@ -133,7 +133,9 @@ fn write_head(stage: &Stage, pane: PaneRef<'_>, out: &mut String) {
     write_json_text(&stage.name, out);
     out.push_str(match stage.kind {
         StageKind::TopK => ",\"aggregation_type\":\"TOPK\"",
-        StageKind::Window | StageKind::Rollup => ",\"aggregation_type\":\"TOTAL\"",
+        StageKind::Window | StageKind::Rollup | StageKind::Results => {
+            ",\"aggregation_type\":\"TOTAL\""
+        }
     });
     let resolution = start.zip(end).map(|(start, end)| end.saturating_sub(start));
     for (name, millis) in [

@@ -41,6 +41,7 @@ pub(super) fn grouping(
         top_k: None,
         sinks: vec!["out".into()],
         late: None,
+        of: None,
     }
 }
 

@@ -106,6 +106,14 @@ impl Accumulator {
         }
     }
 
+    /// Whether what was added can be taken out again, and nothing is left of it: rounding would
+    /// leave something of float sums.
+    pub fn is_reversible(&self) -> bool {
+        let rounds =
+            matches!(self.function, Function::Sum | Function::Mean) && matches!(self.ty, Type::F64);
+        self.function.is_subtractable() && !rounds
+    }
+
     /// Its words among those of all.
     pub(super) fn range(&self) -> std::ops::Range<usize> {
         self.word..self.word + self.words()

@@ -328,4 +328,24 @@ impl AggregateLayout {
         }
         Ok(())
     }
+
+    /// Makes accumulator `index` empty.
+    pub(crate) fn reset(&self, values: &mut Values, index: usize) {
+        let Some(accumulator) = self.accumulators.get(index) else { return };
+        values.words[accumulator.range()].fill(0);
+        if accumulator.function.has_side() {
+            values.sides[accumulator.side] = Side::Empty;
+        }
+    }
+
+    /// Puts what accumulator `index` of `source` keeps in its place in `values`; both have this
+    /// layout.
+    pub(crate) fn replace(&self, values: &mut Values, source: &Values, index: usize) {
+        let Some(accumulator) = self.accumulators.get(index) else { return };
+        let range = accumulator.range();
+        values.words[range.clone()].copy_from_slice(&source.words[range]);
+        if accumulator.function.has_side() {
+            values.sides[accumulator.side].clone_from(&source.sides[accumulator.side]);
+        }
+    }
 }

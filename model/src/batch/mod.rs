@@ -14,7 +14,7 @@ mod sided;
 mod total;
 
 use crate::aggregate::Overflow;
-use crate::plan::{Grouping, Job, Plan, StageInput};
+use crate::plan::{Grouping, Job, Plan};
 use crate::time::{EventTime, Lateness, Watermark, Window, judge};
 use crate::value::Value;
 use input::{Copy, Interval, Reader};
@@ -101,8 +101,8 @@ pub fn readers(job: &Job, plan: &Plan) -> Vec<usize> {
     };
     let reader = |(index, grouping): (usize, &Grouping)| {
         let mut stage = plan.stage(&grouping.name);
-        while let Some(StageInput::Panes(panes)) = stage.map(|stage| &stage.input) {
-            stage = plan.stages.get(panes.parent.index());
+        while let Some(parent) = stage.and_then(|stage| stage.input.parent()) {
+            stage = plan.stages.get(parent.index());
         }
         stage.and_then(|stage| index_of(&stage.name)).unwrap_or(index)
     };

@@ -31,6 +31,7 @@ fn grouping(name: &str, key: &[&str], aggregates: Vec<AggregateSpec>) -> Groupin
         top_k: None,
         sinks: vec!["out".into()],
         late: None,
+        of: None,
     }
 }
 

@@ -116,8 +116,9 @@ impl Refinement {
         refined
     }
 
-    /// Whether the record stays; an error names the expression.
-    fn refine(
+    /// Fills the derived fields of record `index`. Whether the record stays; an error names the
+    /// expression.
+    pub(crate) fn refine(
         &self,
         batch: &mut RowBatch,
         index: usize,

@@ -97,6 +97,20 @@ struct MachineImage {
     /// Texts of the accumulators stand beside, in the order of windows and words.
     machine: KeyMachine,
     texts: Vec<Box<str>>,
+    /// Values that its windows keep.
+    kept: Vec<KeptImage>,
+}
+
+/// A value that a window keeps.
+#[derive(Serialize, Deserialize)]
+struct KeptImage {
+    /// Number of the window in the machine.
+    window: u32,
+    /// Number of the aggregate.
+    aggregate: u32,
+    value: Stored,
+    time: EventTime,
+    count: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -271,6 +285,7 @@ impl Shard {
                 (Some(_) | None, _) => return Err(other_plan("the number of shards")),
             }
         }
+        shard.recall_sent();
         if plan.engine.pace().is_some() {
             shard.touch_news();
         }

@@ -2,45 +2,52 @@
 #![expect(clippy::indexing_slicing, reason = "lengths are checked against the plan first")]
 
 use super::{
-    ImageError, MachineImage, SentImage, SlicesImage, StageImage, Stored, Words, accumulators,
-    other_plan,
+    ImageError, KeptImage, MachineImage, SentImage, SlicesImage, StageImage, Stored, Words,
+    accumulators, other_plan,
 };
 use crate::aggregate::{AggregateLayout, Values};
 use crate::candidates::Candidates;
 use crate::cells::Meta;
+use crate::kept::{Kept, KeptValue};
 use crate::key::KeyLayout;
+use crate::key_machine::KeyMachine;
 use crate::machine_table::MachineTable;
 use crate::sliding::SlidingTable;
 use crate::symbol::Symbols;
 use crate::table::KeyTable;
 use crate::topk::{Listed, Sent, TopKTable};
-use crate::value::{Datum, Value, ip_address};
+use crate::value::{Datum, Type, Value, ip_address};
 
 pub(super) struct Reader<'a> {
     pub(super) symbols: &'a Symbols,
 }
 
 impl Reader<'_> {
+    /// A value that must be of type `ty`; `name` is what it is of.
+    fn datum(&self, stored: &Stored, (ty, name): (Type, &str)) -> Result<Datum, ImageError> {
+        let value = match stored {
+            Stored::Null => Value::Null,
+            Stored::Bool(truth) => Value::Bool(*truth),
+            Stored::Int(number) => Value::Int(*number),
+            Stored::Float(number) => Value::Float(*number),
+            Stored::Text(text) => Value::Text((**text).into()),
+            Stored::Object(text) => Value::Object((**text).into()),
+            Stored::Ip(bits) => Value::Ip(ip_address(*bits)),
+        };
+        let datum = value.intern(self.symbols)?;
+        if !crate::row::fits(datum, ty) {
+            return Err(other_plan(&format!("the type of `{name}`")));
+        }
+        Ok(datum)
+    }
+
     fn key(&self, layout: &KeyLayout, stored: &[Stored]) -> Result<Vec<u64>, ImageError> {
         if stored.len() != layout.fields().len() {
             return Err(other_plan("a key"));
         }
         let mut data = Vec::with_capacity(stored.len());
         for (value, field) in stored.iter().zip(layout.fields()) {
-            let value = match value {
-                Stored::Null => Value::Null,
-                Stored::Bool(truth) => Value::Bool(*truth),
-                Stored::Int(number) => Value::Int(*number),
-                Stored::Float(number) => Value::Float(*number),
-                Stored::Text(text) => Value::Text((**text).into()),
-                Stored::Object(text) => Value::Object((**text).into()),
-                Stored::Ip(bits) => Value::Ip(ip_address(*bits)),
-            };
-            let datum = value.intern(self.symbols)?;
-            if !crate::row::fits(datum, field.ty) {
-                return Err(other_plan(&format!("the type of `{}`", field.name)));
-            }
-            data.push(datum);
+            data.push(self.datum(value, (field.ty, &field.name))?);
         }
         let mut key = vec![0; layout.words()];
         layout.write(&data, &mut key);
@@ -133,7 +140,7 @@ impl Reader<'_> {
         if !table.shares.restore(&image.shares) {
             return Err(other_plan("a trigger"));
         }
-        for MachineImage { key, mut machine, texts } in image.machines {
+        for MachineImage { key, mut machine, texts, kept } in image.machines {
             let key = self.key(layout, &key)?;
             let mut texts = texts.into_iter();
             for Values { words, sides } in accumulators(&mut machine) {
@@ -145,7 +152,34 @@ impl Reader<'_> {
                 let texts = texts.by_ref().take(named).collect();
                 *words = self.words(aggregates, &Words { words: std::mem::take(words), texts })?;
             }
+            self.keep(table, &mut machine, &kept)?;
             table.restore(&key, machine);
+        }
+        Ok(())
+    }
+
+    /// Gives the windows of a machine the values that they keep.
+    fn keep(
+        &self,
+        table: &MachineTable,
+        machine: &mut KeyMachine,
+        kept: &[KeptImage],
+    ) -> Result<(), ImageError> {
+        let aggregates = &table.rules.aggregates;
+        for open in &mut machine.windows {
+            open.kept = Kept::new(&table.rules.keeps_values, aggregates);
+        }
+        for KeptImage { window, aggregate, value, time, count } in kept {
+            let number = *aggregate as usize;
+            let accumulator = aggregates.accumulators().get(number);
+            let open = machine.windows.get_mut(*window as usize);
+            let (Some(accumulator), Some(open)) = (accumulator, open) else {
+                return Err(other_plan("a kept value"));
+            };
+            let datum = self.datum(value, (accumulator.ty, &accumulator.name))?;
+            let value = KeptValue { aggregate: number, datum, time: *time, count: *count };
+            let added = open.kept.add(value, aggregates, self.symbols);
+            added.map_err(|_| other_plan("a kept value"))?;
         }
         Ok(())
     }

@@ -2,12 +2,15 @@
 #![expect(clippy::indexing_slicing, reason = "accumulators have the widths of their layout")]
 
 use super::{
-    CellImage, GroupImage, KeyImage, MachineImage, SentImage, SlicesImage, Stored, Words,
-    accumulators,
+    CellImage, GroupImage, KeptImage, KeyImage, MachineImage, SentImage, SlicesImage, Stored,
+    Words, accumulators,
 };
 use crate::aggregate::AggregateLayout;
+use crate::kept::KeptValue;
 use crate::key::KeyLayout;
+use crate::key_machine::KeyMachine;
 use crate::machine_table::{Actor, MachineTable};
+use crate::open_window::OpenWindow;
 use crate::sliding::SlidingTable;
 use crate::symbol::{Symbol, Symbols};
 use crate::table::KeyTable;
@@ -18,17 +21,20 @@ pub(super) struct Writer<'a> {
     pub(super) symbols: &'a Symbols,
 }
 
+fn stored(value: Value) -> Stored {
+    match value {
+        Value::Null => Stored::Null,
+        Value::Bool(truth) => Stored::Bool(truth),
+        Value::Int(number) => Stored::Int(number),
+        Value::Float(number) => Stored::Float(number),
+        Value::Text(text) => Stored::Text((*text).into()),
+        Value::Object(text) => Stored::Object((*text).into()),
+        Value::Ip(address) => Stored::Ip(ip_bits(address)),
+    }
+}
+
 impl Writer<'_> {
     fn key(&self, layout: &KeyLayout, key: &[u64]) -> Vec<Stored> {
-        let stored = |value| match value {
-            Value::Null => Stored::Null,
-            Value::Bool(truth) => Stored::Bool(truth),
-            Value::Int(number) => Stored::Int(number),
-            Value::Float(number) => Stored::Float(number),
-            Value::Text(text) => Stored::Text((*text).into()),
-            Value::Object(text) => Stored::Object((*text).into()),
-            Value::Ip(address) => Stored::Ip(ip_bits(address)),
-        };
         layout.values(key, self.symbols).into_iter().map(stored).collect()
     }
 
@@ -87,9 +93,25 @@ impl Writer<'_> {
                 values.words.clone_from(&image.words);
                 texts.extend(image.texts);
             }
-            MachineImage { key: self.key(layout, &actor.key), machine, texts }
+            let kept = self.kept(aggregates, &machine);
+            MachineImage { key: self.key(layout, &actor.key), machine, texts, kept }
         };
         table.actors().map(image).collect()
+    }
+
+    fn kept(&self, aggregates: &AggregateLayout, machine: &KeyMachine) -> Vec<KeptImage> {
+        let windows = (0..).zip(&machine.windows);
+        let of_window = |(window, open): (u32, &OpenWindow)| {
+            let image = |value: KeptValue| KeptImage {
+                window,
+                aggregate: value.aggregate as u32,
+                value: stored(value.datum.value(self.symbols)),
+                time: value.time,
+                count: value.count,
+            };
+            open.kept.iter(aggregates).map(image).collect::<Vec<_>>()
+        };
+        windows.flat_map(of_window).collect()
     }
 
     pub(super) fn groups(&self, table: &TopKTable) -> Vec<GroupImage> {

@@ -262,7 +262,7 @@ impl<T> ShardNode<T> {
             self.tell_late(late);
         }
         for (to, deltas) in std::mem::take(&mut self.output.exchanges) {
-            let bytes = deltas.deltas.bytes();
+            let bytes = deltas.brought.bytes();
             self.backlog.sent(bytes);
             self.out.push(FromShard::Exchanged { to, deltas, bytes });
         }

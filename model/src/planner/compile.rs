@@ -2,14 +2,15 @@
 //! grows its stage of full sums, and every stage learns whether its input is exchanged.
 
 use super::derive::{Node, aggregate_sources, column_sources};
-use super::{PlanError, aggregate_layout, copies, find, window_fields};
+use super::results::{read_fields, source};
+use super::{PlanError, aggregate_layout, copies, fields_of, type_of, window_fields};
 use crate::aggregate::AggregateLayout;
 use crate::engine::Engine;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::StageId;
 use crate::plan::{
-    Exchange, Grouping, Job, PaneCopy, PaneInput, Plan, RecordCopy, RecordInput, SpreadSlots,
-    Stage, StageInput, StageKind, TopK, TopKSpec,
+    ChangeInput, Exchange, Grouping, Job, OfSpec, PaneCopy, PaneInput, Plan, RecordCopy,
+    RecordInput, ResultSource, SpreadSlots, Stage, StageInput, StageKind, TopK, TopKSpec,
 };
 use crate::row::{Field, RowLayout, Slot};
 use crate::trigger::Trigger;
@@ -37,10 +38,14 @@ pub(super) fn compile(job: &Job, nodes: &[Node]) -> Result<Plan, PlanError> {
     for node in nodes {
         compiler.route_late(node.grouping);
     }
-    let parents: Vec<_> = compiler.stages.iter().filter_map(|stage| parent(&stage.input)).collect();
-    for parent in parents {
-        if let Some(stage) = compiler.stages.get_mut(parent.index()) {
-            stage.has_children = true;
+    let inputs: Vec<_> = compiler.stages.iter().map(|stage| stage.input.clone()).collect();
+    for input in inputs {
+        let parent = input.parent().and_then(|id| compiler.stages.get_mut(id.index()));
+        let Some(parent) = parent else { continue };
+        match input {
+            StageInput::Records(_) => {}
+            StageInput::Panes(_) => parent.has_children = true,
+            StageInput::Changes(_) => parent.tells_changes = true,
         }
     }
     // A stage that reads panes fires with the one that it reads.
@@ -57,13 +62,6 @@ pub(super) fn compile(job: &Job, nodes: &[Node]) -> Result<Plan, PlanError> {
         key_groups: job.key_groups.max(1),
         engine: Engine::Streaming,
     })
-}
-
-fn parent(input: &StageInput) -> Option<StageId> {
-    match input {
-        StageInput::Records(_) => None,
-        StageInput::Panes(panes) => Some(panes.parent),
-    }
 }
 
 /// Fields that hold still over all copies of a record, in key order.
@@ -174,6 +172,7 @@ fn list(spec: &TopKSpec, stage: Stage) -> Stage {
         require: spec.require.iter().filter_map(|name| number(name)).collect(),
         other: spec.other,
         ties: spec.ties,
+        of_results: stage.kind == StageKind::Results,
     };
     let reason = format!("{}; lists the {} largest of each parent key", stage.reason, spec.k);
     Stage { kind: StageKind::TopK, top_k: Some(top_k), reason, ..stage }
@@ -194,32 +193,38 @@ impl Compiler<'_> {
         let Some(grouping) = self.job.groupings.get(node.grouping) else { return };
         let key = KeyLayout::new(grouping.key.iter().map(|column| Field {
             name: column.name.clone(),
-            ty: self.type_of(column.each.first().map(|name| &**name)),
+            ty: self.type_of(grouping, column.each.first().map(|name| &**name)),
         }));
-        let aggregates = aggregate_layout(&grouping.aggregates, &self.job.fields);
-        let input = match node.parent {
-            None => StageInput::Records(self.record_input(grouping, &key)),
-            Some(parent) => {
+        let aggregates = aggregate_layout(&grouping.aggregates, &fields_of(self.job, grouping));
+        let input = match (node.parent, &grouping.of) {
+            (None, _) => StageInput::Records(self.record_input(grouping, &key, &self.row)),
+            (Some(parent), Some(of)) => {
+                StageInput::Changes(self.change_input((grouping, of), parent, (&key, &aggregates)))
+            }
+            (Some(parent), None) => {
                 StageInput::Panes(self.pane_input(grouping, parent, (&key, &aggregates)))
             }
         };
-        let parent_route = match &input {
-            StageInput::Records(_) => shard_by.to_vec(),
-            StageInput::Panes(panes) => self.route(panes.parent),
-        };
+        let parent_route =
+            input.parent().map_or_else(|| shard_by.to_vec(), |parent| self.route(parent));
         let id = StageId(self.stages.len() as u16);
         let stage = Stage {
             id,
             name: grouping.name.clone(),
-            kind: if node.parent.is_none() { StageKind::Window } else { StageKind::Rollup },
+            kind: match &input {
+                StageInput::Records(_) => StageKind::Window,
+                StageInput::Panes(_) => StageKind::Rollup,
+                StageInput::Changes(_) => StageKind::Results,
+            },
             key,
             aggregates,
-            input,
             window: grouping.window,
-            trigger: match node.parent {
+            trigger: match &input {
                 // It goes with the stage below, whose trigger is the same.
-                Some(_) if !grouping.trigger.is_default() => Trigger::continuation(),
-                Some(_) | None => grouping.trigger.clone(),
+                StageInput::Panes(_) if !grouping.trigger.is_default() => Trigger::continuation(),
+                StageInput::Panes(_) | StageInput::Records(_) | StageInput::Changes(_) => {
+                    grouping.trigger.clone()
+                }
             },
             mode: grouping.mode,
             emission: grouping.emission,
@@ -228,9 +233,11 @@ impl Compiler<'_> {
             late: Vec::new(),
             top_k: None,
             has_children: false,
+            tells_changes: false,
             exchange: None,
             reason: node.reason.clone(),
             rejected: node.rejected.clone(),
+            input,
         };
         if let Some(sums) = self.sums.get_mut(node.grouping) {
             *sums = id;
@@ -239,7 +246,7 @@ impl Compiler<'_> {
         match &grouping.top_k {
             None => self.push(stage, parent_route, (&placing, &placing)),
             // Nobody else reads its full sums, and they come as panes: the list takes those itself.
-            Some(spec) if node.parent.is_some() && !node.is_parent => {
+            Some(spec) if matches!(stage.input, StageInput::Panes(_)) && !node.is_parent => {
                 let listed = placing_fields(grouping);
                 self.push(list(spec, stage), parent_route, (&listed, &listed));
             }
@@ -290,7 +297,7 @@ impl Compiler<'_> {
         let (Some(late), Some(sums)) = (late, self.sums.get(grouping)) else { return };
         let mut reader = *sums;
         while let Some(below) =
-            self.stages.get(reader.index()).and_then(|stage| parent(&stage.input))
+            self.stages.get(reader.index()).and_then(|stage| stage.input.parent())
         {
             reader = below;
         }
@@ -305,18 +312,24 @@ impl Compiler<'_> {
         self.routes.get(stage.index()).cloned().unwrap_or_default()
     }
 
-    fn type_of(&self, field: Option<&str>) -> Type {
-        field.and_then(|name| find(self.job, name)).map_or(Type::U64, |field| field.ty)
+    fn type_of(&self, grouping: &Grouping, field: Option<&str>) -> Type {
+        field.and_then(|name| type_of(self.job, grouping, name)).unwrap_or(Type::U64)
     }
 
     fn slot(&self, field: &str) -> Option<Slot> {
         self.row.slot(field)
     }
 
-    fn record_input(&self, grouping: &Grouping, key: &KeyLayout) -> RecordInput {
+    /// How a grouping reads the rows of `layout`.
+    fn record_input(
+        &self,
+        grouping: &Grouping,
+        key: &KeyLayout,
+        layout: &RowLayout,
+    ) -> RecordInput {
         let nth = |fields: &[Box<str>], copy: usize| {
             let name = fields.get(copy).or_else(|| fields.first())?;
-            self.slot(name)
+            layout.slot(name)
         };
         let copies = (0..copies(grouping)).map(|copy| {
             let slots: Vec<_> =
@@ -338,21 +351,50 @@ impl Compiler<'_> {
             | WindowFn::Sliding { .. }
             | WindowFn::Calendar(_) => true,
         };
-        let spread = self.job.spread.as_ref().filter(|_| has_parts).and_then(|spread| {
+        let reads_records = grouping.of.is_none();
+        let spread = self.job.spread.as_ref().filter(|_| has_parts && reads_records);
+        let spread = spread.and_then(|spread| {
             Some(SpreadSlots {
                 first: self.slot(&spread.first)?,
                 last: self.slot(&spread.last)?,
                 max_duration: spread.max_duration,
             })
         });
-        let phase = self.job.phase.as_ref().and_then(|phase| self.slot(&phase.field));
+        let phase = self.job.phase.as_ref().filter(|_| reads_records);
+        let phase = phase.and_then(|phase| self.slot(&phase.field));
         RecordInput {
             copies: copies.collect(),
             spread,
             is_spread: grouping.aggregates.iter().map(|aggregate| aggregate.spread).collect(),
             phase: phase.filter(|_| grouping.window.is_by_key()),
-            gap: grouping.gap_field.as_ref().and_then(|field| self.slot(field)),
-            window: window_fields(grouping).iter().filter_map(|field| self.slot(field)).collect(),
+            gap: grouping.gap_field.as_ref().and_then(|field| layout.slot(field)),
+            window: window_fields(grouping).iter().filter_map(|field| layout.slot(field)).collect(),
+        }
+    }
+
+    /// How a grouping reads the results of `parent`.
+    fn change_input(
+        &self,
+        (grouping, of): (&Grouping, &OfSpec),
+        parent: usize,
+        (key, aggregates): (&KeyLayout, &AggregateLayout),
+    ) -> ChangeInput {
+        let row = RowLayout::new(read_fields(self.job, grouping, of));
+        let below = self.job.groupings.get(parent);
+        let sources = row
+            .fields()
+            .iter()
+            .map(|field| below.map_or(ResultSource::Derived, |below| source(below, &field.name)));
+        let accumulators = aggregates.accumulators().iter();
+        ChangeInput {
+            parent: self.sums.get(parent).copied().unwrap_or(StageId(0)),
+            sources: sources.collect(),
+            derived: of.derived.clone(),
+            filter: of.filter.clone(),
+            rows: self.record_input(grouping, key, &row),
+            keeps_values: accumulators.map(|aggregate| !aggregate.is_reversible()).collect(),
+            trails: below.is_some_and(|below| below.window.joins_at_end()),
+            row: Arc::new(row),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Facts in, decision out: groupings are compared by name and window only; nothing is compiled.
 
 use crate::plan::{Grouping, Job, KeyColumn, Rejected};
+use crate::window::display_span;
 use std::cmp::Reverse;
 
 /// A stage to be: its grouping, and the grouping whose panes it reads.
@@ -57,6 +58,18 @@ fn choose(job: &Job, index: usize) -> Node {
             rejected,
         };
     };
+    if let Some(of) = &grouping.of {
+        return Node {
+            grouping: index,
+            parent: job.groupings.iter().position(|parent| parent.name == of.grouping),
+            is_parent: false,
+            reason: format!(
+                "groups the results of {}, as they change: minus the old, plus the new",
+                of.grouping
+            ),
+            rejected,
+        };
+    }
     for (other, parent) in job.groupings.iter().enumerate() {
         if other == index || !job.cascade {
             continue;
@@ -167,6 +180,9 @@ pub(super) fn aggregate_sources(
 
 /// Why `child` cannot regroup the panes of `parent`; `None` if it can.
 fn why_not(job: &Job, child: &Grouping, parent: &Grouping) -> Option<String> {
+    if let Some(of) = &parent.of {
+        return Some(format!("it groups the results of {}, not records", of.grouping));
+    }
     for column in &child.key {
         if column_sources(column, parent).is_none() {
             return Some(format!("its key has no `{}`", column.name));
@@ -206,36 +222,44 @@ fn why_not(job: &Job, child: &Grouping, parent: &Grouping) -> Option<String> {
     if let Some(reason) = parent.window.why_not_nested_in(child.window) {
         return Some(reason);
     }
-    if parent.window.is_by_key() && parent.window == child.window {
-        // Keys of one rolled-up key would have different windows, unless what shifts them is kept.
-        let has = |column: &KeyColumn| child.key.iter().any(|kept| kept.each == column.each);
-        let lost = match &job.phase {
-            Some(phase) => {
-                parent.key.iter().find(|column| column.name == phase.column && !has(column))
-            }
-            None => parent.key.iter().find(|column| !has(column)),
-        };
-        if let Some(lost) = lost {
-            return Some(format!(
-                "its windows are shifted by `{}`, which this key lacks",
-                lost.name
-            ));
-        }
-        let is_same = |(own, other): (&KeyColumn, &KeyColumn)| own.each == other.each;
-        let is_same_key =
-            child.key.len() == parent.key.len() && child.key.iter().zip(&parent.key).all(is_same);
-        if job.phase.is_none() && !is_same_key {
-            return Some(
-                "its windows are shifted by a hash of its key, column by column".to_owned(),
-            );
-        }
+    if let Some(reason) = why_not_shifted(job, child, parent) {
+        return Some(reason);
     }
+    let waits = |grouping: &Grouping| display_span(grouping.allowed_lateness);
     if child.allowed_lateness < parent.allowed_lateness {
         return Some(format!(
             "its allowed lateness ({}) is longer than this one's ({})",
-            crate::window::display_span(parent.allowed_lateness),
-            crate::window::display_span(child.allowed_lateness)
+            waits(parent),
+            waits(child)
+        ));
+    }
+    if child.allowed_lateness > parent.allowed_lateness {
+        return Some(format!(
+            "its allowed lateness ({}) is shorter than this one's ({}): it drops what this one takes",
+            waits(parent),
+            waits(child)
         ));
     }
     None
+}
+
+/// Why not, where windows are shifted by the key.
+fn why_not_shifted(job: &Job, child: &Grouping, parent: &Grouping) -> Option<String> {
+    if !parent.window.is_by_key() || parent.window != child.window {
+        return None;
+    }
+    // Keys of one rolled-up key would have different windows, unless what shifts them is kept.
+    let has = |column: &KeyColumn| child.key.iter().any(|kept| kept.each == column.each);
+    let lost = match &job.phase {
+        Some(phase) => parent.key.iter().find(|column| column.name == phase.column && !has(column)),
+        None => parent.key.iter().find(|column| !has(column)),
+    };
+    if let Some(lost) = lost {
+        return Some(format!("its windows are shifted by `{}`, which this key lacks", lost.name));
+    }
+    let is_same = |(own, other): (&KeyColumn, &KeyColumn)| own.each == other.each;
+    let is_same_key =
+        child.key.len() == parent.key.len() && child.key.iter().zip(&parent.key).all(is_same);
+    (job.phase.is_none() && !is_same_key)
+        .then(|| "its windows are shifted by a hash of its key, column by column".to_owned())
 }

@@ -1,5 +1,6 @@
 //! What can be wrong with what was asked for.
 
+use crate::expr::BindError;
 use crate::trigger::Closing;
 
 /// A mistake in what was asked for.
@@ -93,7 +94,7 @@ pub enum PlanError {
     },
     /// A list of the largest entries of windows that merge.
     #[error(
-        "grouping `{grouping}`: top_k does not go with session windows: each key's merge by themselves, so that no two share one"
+        "grouping `{grouping}`: top_k does not go with session windows: each key's merge by themselves, so that no two share one; list the results of its sessions instead, in a grouping of their own: of = \"{grouping}\""
     )]
     TopKOfSessions {
         /// The grouping.
@@ -145,6 +146,146 @@ pub enum PlanError {
         /// Why.
         closing: Closing,
     },
+    /// A grouping reads the results of one that is not there.
+    #[error(
+        "grouping `{grouping}`: there is no grouping `{of}` to read the results of{}",
+        suggest(suggestion)
+    )]
+    UnknownParent {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The one that is not known.
+        of: Box<str>,
+        /// The nearest name, if one is near.
+        suggestion: Option<Box<str>>,
+    },
+    /// Groupings read each other's results.
+    #[error("grouping `{grouping}` reads results that are made of its own: {}", circle(cycle))]
+    Circle {
+        /// The grouping.
+        grouping: Box<str>,
+        /// All groupings on the way round, each of which reads the next one's.
+        cycle: Vec<Box<str>>,
+    },
+    /// A name in a grouping is no result of the one that it reads.
+    #[error(
+        "grouping `{grouping}`: `{field}` is neither a key column nor an aggregate of `{of}`{}",
+        suggest(suggestion)
+    )]
+    UnknownResult {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The one that it reads.
+        of: Box<str>,
+        /// The name that is not known.
+        field: Box<str>,
+        /// The nearest name, if one is near.
+        suggestion: Option<Box<str>>,
+    },
+    /// A result is called as what a row says of its window.
+    #[error(
+        "grouping `{grouping}`: `{name}` of `{of}` is called as what a row says of its window; rename it there"
+    )]
+    ReservedName {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The one that it reads.
+        of: Box<str>,
+        /// The name.
+        name: Box<str>,
+    },
+    /// A grouping reads the results of a list.
+    #[error(
+        "grouping `{grouping}`: `{of}` lists its largest entries only, and totals never pass through a list; read the results of a grouping without top_k"
+    )]
+    OfList {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The one that it reads.
+        of: Box<str>,
+    },
+    /// Windows over results that would merge.
+    #[error(
+        "grouping `{grouping}`: {window} does not go with the results of `{of}`: what is taken back cannot part windows that have merged; use windows that stay as they are"
+    )]
+    MergingResults {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The one that it reads.
+        of: Box<str>,
+        /// Its windows.
+        window: String,
+    },
+    /// Rows of windows without an end have no time.
+    #[error(
+        "grouping `{grouping}`: the windows of `{of}` have no end, and so its results no time that {window} could go by; use a global window here, or emit.timestamp = \"latest\" there"
+    )]
+    EndlessResults {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The one that it reads.
+        of: Box<str>,
+        /// Its windows.
+        window: String,
+    },
+    /// State over results goes before what it is made of.
+    #[error(
+        "grouping `{grouping}`: its allowed lateness ({own}) is shorter than that of `{of}` ({needed}), whose results may change for as long; give it at least as much"
+    )]
+    ShorterLateness {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The one that it reads.
+        of: Box<str>,
+        /// Its allowed lateness.
+        own: String,
+        /// The other's.
+        needed: String,
+    },
+    /// A trigger over results that closes its windows.
+    #[error(
+        "grouping `{grouping}`: its trigger {trigger} closes windows, and what it has counted of `{of}` could not be taken back any more; repeat it, or give it a late part"
+    )]
+    ClosesResults {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The one that it reads.
+        of: Box<str>,
+        /// Its trigger.
+        trigger: String,
+    },
+    /// A delta that is not defined.
+    #[error(
+        "grouping `{grouping}`: discarding panes cannot tell the {function} `{aggregate}` of results that are taken back; use mode accumulating or retracting"
+    )]
+    DiscardedResults {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The aggregate.
+        aggregate: Box<str>,
+        /// Its function.
+        function: &'static str,
+    },
+    /// An aggregate that a list over results cannot carry.
+    #[error(
+        "grouping `{grouping}`: a top_k of results carries counts and whole sums only, not the {function} `{aggregate}`"
+    )]
+    ListedResults {
+        /// The grouping.
+        grouping: Box<str>,
+        /// The aggregate.
+        aggregate: Box<str>,
+        /// Its function.
+        function: &'static str,
+    },
+    /// An expression that does not fit the rows.
+    #[error("grouping `{grouping}`: {error}")]
+    Expression {
+        /// The grouping.
+        grouping: Box<str>,
+        /// What does not fit.
+        error: BindError,
+    },
     /// Records that cover an interval need whole-number bounds.
     #[error("`{field}` must be a whole-number field: it bounds the interval that a record covers")]
     NotAnInstant {
@@ -169,4 +310,9 @@ pub enum PlanError {
 
 fn suggest(suggestion: &Option<Box<str>>) -> String {
     suggestion.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}
+
+fn circle(cycle: &[Box<str>]) -> String {
+    let all = cycle.iter().chain(cycle.first());
+    all.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" of ")
 }

@@ -6,13 +6,18 @@
 //! parents the one with the smallest key wins, then the coarsest window. A top-K is a stage behind
 //! the full sums of its grouping: totals never pass through a top-K.
 //!
-//! Decisions are in `derive`, compilation to slots in `compile`.
+//! A grouping may also name the one whose results it groups: it then takes changes of its totals.
+//!
+//! Decisions are in `derive`, compilation to slots in `compile`; `results` knows the rows of results
+//! and what may be asked of them.
 
 mod compile;
 mod derive;
 mod error;
+mod results;
 
 pub use error::PlanError;
+pub use results::{chain, fields_of, result_fields};
 
 use crate::aggregate::{AggregateLayout, Function};
 use crate::engine::Engine;
@@ -64,6 +69,12 @@ fn check(job: &Job) -> Vec<PlanError> {
         if job.groupings.iter().take(index).any(|other| other.name == grouping.name) {
             errors.push(PlanError::DuplicateGrouping { grouping: grouping.name.clone() });
         }
+        if let Some(error) = results::check_chain(job, grouping) {
+            // What its fields are is not known.
+            errors.push(error);
+            continue;
+        }
+        results::check(job, grouping, &mut errors);
         check_columns(job, grouping, &mut errors);
         check_aggregates(job, grouping, &mut errors);
         check_top_k(job, grouping, &mut errors);
@@ -72,8 +83,8 @@ fn check(job: &Job) -> Vec<PlanError> {
     }
     if let Some(spread) = &job.spread {
         for field in [&spread.first, &spread.last] {
-            let is_instant = find(job, field).is_some_and(|field| field.ty.is_integer());
-            if !is_instant {
+            let known = job.fields.iter().find(|known| known.name == *field);
+            if !known.is_some_and(|known| known.ty.is_integer()) {
                 errors.push(PlanError::NotAnInstant { field: field.clone() });
             }
         }
@@ -89,7 +100,12 @@ pub const OVERLAP_MAX: i64 = 64;
 pub const OVERLAP_MAX_SLICED: i64 = 86_400;
 
 /// Whether a grouping keeps a record once, however many of its windows hold it.
-fn is_sliced(grouping: &Grouping) -> bool {
+fn is_sliced(job: &Job, grouping: &Grouping) -> bool {
+    let is_parent =
+        |other: &Grouping| other.of.as_ref().is_some_and(|of| of.grouping == grouping.name);
+    if grouping.of.is_some() || job.groupings.iter().any(is_parent) {
+        return false;
+    }
     let manner = Manner {
         window: grouping.window,
         trigger: &grouping.trigger,
@@ -119,10 +135,10 @@ fn check_window(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
         }
     }
     let (overlap, name) = (grouping.window.overlap(), &grouping.name);
-    if is_sliced(grouping) && overlap > OVERLAP_MAX_SLICED {
+    if is_sliced(job, grouping) && overlap > OVERLAP_MAX_SLICED {
         let (grouping, max) = (name.clone(), OVERLAP_MAX_SLICED);
         errors.push(PlanError::TooManyWindows { grouping, overlap, max });
-    } else if !is_sliced(grouping) && overlap > OVERLAP_MAX {
+    } else if !is_sliced(job, grouping) && overlap > OVERLAP_MAX {
         let (grouping, max) = (name.clone(), OVERLAP_MAX);
         errors.push(PlanError::TooManyCopies { grouping, overlap, max });
     }
@@ -159,8 +175,10 @@ fn check_trigger(grouping: &Grouping, errors: &mut Vec<PlanError>) {
     }
 }
 
-fn find<'a>(job: &'a Job, name: &str) -> Option<&'a Field> {
-    job.fields.iter().find(|field| &*field.name == name)
+/// The type of a field of the rows that a grouping reads.
+fn type_of(job: &Job, grouping: &Grouping, name: &str) -> Option<Type> {
+    let fields = fields_of(job, grouping);
+    fields.iter().find(|field| &*field.name == name).map(|field| field.ty)
 }
 
 /// The accumulators of `specs` over records with `fields`.
@@ -187,14 +205,16 @@ pub fn aggregate_layout(specs: &[AggregateSpec], fields: &[Field]) -> AggregateL
 
 fn check_fields(job: &Job, grouping: &Grouping, names: &[Box<str>], errors: &mut Vec<PlanError>) {
     for name in names {
-        if find(job, name).is_none() {
-            let known = job.fields.iter().map(|field| &*field.name);
-            errors.push(PlanError::UnknownField {
-                grouping: grouping.name.clone(),
-                field: name.clone(),
-                suggestion: nearest(name, known),
-            });
+        let fields = fields_of(job, grouping);
+        if fields.iter().any(|field| field.name == *name) {
+            continue;
         }
+        let suggestion = nearest(name, fields.iter().map(|field| &*field.name));
+        let (grouping, field, of) = (grouping.name.clone(), name.clone(), grouping.of.as_ref());
+        errors.push(match of.map(|of| of.grouping.clone()) {
+            None => PlanError::UnknownField { grouping, field, suggestion },
+            Some(of) => PlanError::UnknownResult { grouping, of, field, suggestion },
+        });
     }
 }
 
@@ -235,7 +255,7 @@ fn check_even(
     errors: &mut Vec<PlanError>,
 ) {
     let expected = copies(grouping);
-    let mut types = fields.iter().filter_map(|field| find(job, field)).map(|field| field.ty);
+    let mut types = fields.iter().filter_map(|field| type_of(job, grouping, field));
     let first = types.next();
     let is_mixed = types.any(|ty| Some(ty) != first);
     if is_mixed || fields.len() > 1 && fields.len() != expected {
@@ -272,14 +292,14 @@ fn check_aggregates(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>)
         let wrong = aggregate
             .fields
             .iter()
-            .filter_map(|field| find(job, field))
-            .find(|field| !aggregate.function.accepts(field.ty));
-        if let Some(field) = wrong {
+            .filter_map(|field| type_of(job, grouping, field))
+            .find(|ty| !aggregate.function.accepts(*ty));
+        if let Some(ty) = wrong {
             errors.push(PlanError::WrongType {
                 grouping: grouping.name.clone(),
                 aggregate: aggregate.name.clone(),
                 function: aggregate.function.name(),
-                ty: field.ty.name(),
+                ty: ty.name(),
             });
         }
     }
@@ -329,8 +349,8 @@ fn check_top_k(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>) {
             && aggregate
                 .fields
                 .iter()
-                .filter_map(|field| find(job, field))
-                .all(|field| field.ty.is_integer());
+                .filter_map(|field| type_of(job, grouping, field))
+                .all(Type::is_integer);
         if aggregate.function != Function::Count && !is_integer_sum {
             errors.push(PlanError::NotRankable {
                 grouping: grouping.name.clone(),

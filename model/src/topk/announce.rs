@@ -92,7 +92,13 @@ impl Announcement<'_> {
         }
         let mut key = vec![0; self.table.key.words()];
         self.other_key(group, &mut key);
-        let is_any = group.candidates.len(&self.table.layout) > group.listed.len();
+        let candidates = group.candidates.entries(&self.table.layout);
+        let standing = candidates.filter(|entry| !self.table.is_empty_entry(group, *entry));
+        let is_any = if self.table.may_be_empty {
+            standing.count() > group.listed.len()
+        } else {
+            group.candidates.len(&self.table.layout) > group.listed.len()
+        };
         let before = group.other.take();
         match (&before, is_any) {
             (None, false) => {}

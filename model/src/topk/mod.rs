@@ -99,6 +99,9 @@ pub(crate) struct TopKTable {
     window: WindowFn,
     /// Whether the stage below fires before windows are complete.
     fires_early: bool,
+    /// Whether what came for an entry may have been taken back: one of which nothing is left is
+    /// not listed.
+    may_be_empty: bool,
     /// Room for a parent key.
     parent_key: Vec<u64>,
 }
@@ -125,6 +128,7 @@ impl TopKTable {
             },
             window: stage.window,
             fires_early: !stage.trigger.is_default(),
+            may_be_empty: spec.of_results,
             parent_key: vec![0; spec.parent.words()],
             rules,
         }
@@ -484,7 +488,14 @@ impl TopKTable {
 
     fn is_listable(&self, group: &Group, entry: EntryId) -> bool {
         let key = group.candidates.key(&self.layout, entry);
-        self.spec.require.iter().all(|field| self.key.read(key, *field) != Datum::Null)
+        !self.is_empty_entry(group, entry)
+            && self.spec.require.iter().all(|field| self.key.read(key, *field) != Datum::Null)
+    }
+
+    /// Whether all that came for an entry has been taken back.
+    fn is_empty_entry(&self, group: &Group, entry: EntryId) -> bool {
+        let total = || group.candidates.total(&self.layout, entry);
+        self.may_be_empty && total().iter().all(|word| *word == 0)
     }
 
     /// Number of candidates, and bytes held, room for new ones included.

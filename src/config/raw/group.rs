@@ -24,7 +24,7 @@ raw_table! {
         allowed_lateness: Length = Optional,
         /// What sinks see.
         mode: RawMode = Optional,
-        /// Aggregates that every group has, before its own.
+        /// Aggregates that every group of records has, before its own.
         aggregates: Names<RawAggregate> = Optional,
         /// Completes the `top_k` of groups that have one.
         top_k: RawTopKDefaults = Optional,
@@ -40,6 +40,12 @@ raw_table! {
     pub(crate) struct RawGroup {
         /// Name of the stage and its panes, unique.
         name: String = Required,
+        /// Name of a group whose results are read in place of records, as they change. All other names of this group are then key columns and aggregates of that one, `window_start`, `window_end` and `window_length` (ms), and fields that `derive` makes of these.
+        of: String = Optional,
+        /// Fields computed from the results, in CEL, in this order: each may use those above it. Goes with `of`.
+        derive: Names<String> = Optional,
+        /// Condition on the results, in CEL: only those for which it is true are counted. Goes with `of`.
+        filter: String = Optional,
         /// What records are grouped by: names of fields, or columns with a name that take each of several fields. Empty: one group.
         key: List<RawColumn> = Required,
         /// `"global"`, or a table: `{ fixed = length }`, `{ sliding = length, every = period }`, `{ session = gap }` or `{ calendar = unit }`.

@@ -51,7 +51,7 @@ raw_table! {
         flows: RawFlows = Default("{}"),
         /// How much may be on its way at once: what bounds memory beside the state of windows.
         limits: RawLimits = Default("{}"),
-        /// What every group takes over unless it says otherwise: `window`, `trigger`, `allow_closing`, `allowed_lateness`, `mode`, `sinks`, `late`; `aggregates` come before those of the group; `emit` and `top_k` complete those of the group.
+        /// What every group takes over unless it says otherwise: `window`, `trigger`, `allow_closing`, `allowed_lateness`, `mode`, `sinks`, `late`; `aggregates` come before those of the group; `emit` and `top_k` complete those of the group. A group with `of` takes over neither `aggregates` nor `top_k`.
         defaults: RawDefaults = Optional,
         /// Groupings wanted.
         group: Tables<RawGroup> = Default("[]"),

@@ -5,7 +5,8 @@ use super::names::check_word;
 use crate::cel::{self, CelError};
 use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
-use crate::config::raw::reader::Spanned;
+use crate::config::raw::lists::Names;
+use crate::config::raw::reader::{Given, Spanned};
 use nilometer_model::expr::TypedExpr;
 use nilometer_model::plan::Grouping;
 use nilometer_model::row::Field;
@@ -24,12 +25,22 @@ impl Expressions {
     /// Compiles the expressions and adds derived fields to `scope`; what is wrong is reported and
     /// left out.
     pub(crate) fn new(raw: &RawConfig, scope: &mut Scope, problems: &mut Problems) -> Self {
+        Self::over((&raw.derive, &raw.filter), "records already have a field", scope, problems)
+    }
+
+    /// As [`Self::new`], of these settings; `taken` says that a name is taken.
+    pub(crate) fn over(
+        (derive, filter): (&Given<Names<String>>, &Given<String>),
+        taken: &str,
+        scope: &mut Scope,
+        problems: &mut Problems,
+    ) -> Self {
         let mut expressions = Self::default();
-        let derived = raw.derive.value().map_or(&[][..], |derive| &derive.names);
+        let derived = derive.value().map_or(&[][..], |derive| &derive.names);
         for (name, source) in derived {
             check_word(&name.value, "field", name.place, problems);
             if scope.ty(&name.value).is_some() {
-                let message = format!("records already have a field `{}`", name.value);
+                let message = format!("{taken} `{}`", name.value);
                 problems.add_with_help(name.place, message, "give it another name");
                 continue;
             }
@@ -47,7 +58,7 @@ impl Expressions {
                 }
             }
         }
-        if let Some((filter, fields)) = raw.filter.get().zip(scope.known_fields()) {
+        if let Some((filter, fields)) = filter.get().zip(scope.known_fields()) {
             match cel::compile_filter(&filter.value, fields) {
                 Ok(expr) => expressions.filter = Some(expr),
                 Err(errors) => report(filter, errors, (scope, problems)),
@@ -58,11 +69,13 @@ impl Expressions {
 
     /// Fields that rows must carry for the expressions, given what the groupings read.
     pub(crate) fn fields(&self, groupings: &[Grouping]) -> Vec<Box<str>> {
-        let columns = groupings.iter().flat_map(|grouping| &grouping.key);
-        let aggregates = groupings.iter().flat_map(|grouping| &grouping.aggregates);
+        // Others name fields of results.
+        let of_records = || groupings.iter().filter(|grouping| grouping.of.is_none());
+        let columns = of_records().flat_map(|grouping| &grouping.key);
+        let aggregates = of_records().flat_map(|grouping| &grouping.aggregates);
         let read = columns.flat_map(|column| &column.each);
         let read = read.chain(aggregates.flat_map(|aggregate| &aggregate.fields));
-        let read = read.chain(groupings.iter().filter_map(|grouping| grouping.gap_field.as_ref()));
+        let read = read.chain(of_records().filter_map(|grouping| grouping.gap_field.as_ref()));
         let mut read: BTreeSet<&str> = read.map(|field| &**field).collect();
         let mut extra: BTreeSet<&str> = self.filter.iter().flat_map(TypedExpr::fields).collect();
         read.extend(&extra);

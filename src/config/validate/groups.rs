@@ -3,6 +3,7 @@
 use super::aggregates::aggregates;
 use super::names::{self, FLOW_EACH, check_unique, check_word, expand};
 use super::outputs::SinkNames;
+use super::results;
 use super::triggers::{check_global, emission, trigger};
 use super::windows::windows;
 use crate::config::pipeline::Records;
@@ -19,9 +20,9 @@ use nilometer_model::row::Field;
 use nilometer_model::value::Type;
 
 /// What groupings may refer to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Scope {
-    /// Fields of the records; `None` if they are not known, which has been reported.
+    /// Fields of the records, or results; `None` if they are not known, which has been reported.
     fields: Option<Vec<Field>>,
     /// Derived fields whose expressions are wrong: they exist, but have no type.
     broken: Vec<String>,
@@ -47,6 +48,12 @@ impl Scope {
             None => (None, false),
         };
         Self { fields, broken: Vec::new(), is_flow, is_live, sinks: SinkNames::new(raw) }
+    }
+
+    /// What there is in a group that reads results with `fields`, if these are known.
+    pub(crate) fn of_results(&self, fields: Option<Vec<Field>>) -> Self {
+        let Self { is_live, sinks, .. } = self.clone();
+        Self { fields, broken: Vec::new(), is_flow: false, is_live, sinks }
     }
 
     /// The fields of the records, if they are known.
@@ -120,7 +127,20 @@ pub(crate) fn groups(raw: &RawConfig, scope: &Scope, problems: &mut Problems) ->
     }
     let names = tables.iter().filter_map(|group| group.name.get());
     check_unique("group", names.map(|name| (name.value.as_str(), name.place)), problems);
-    tables.iter().filter_map(|group| grouping(group, scope, problems)).collect()
+    let mut made: Vec<(Grouping, Vec<Field>)> = Vec::new();
+    for group in results::in_order(tables, problems) {
+        let Some((scope, of)) = results::reads(group, &made, scope, problems) else { continue };
+        let grouping = grouping(group, &scope, problems);
+        made.extend(grouping.map(|made| (Grouping { of, ..made }, scope.fields().to_vec())));
+    }
+    // As they were typed.
+    let place = |name: &str| tables.iter().position(|group| is_called(group, name));
+    made.sort_by_key(|(grouping, _)| place(&grouping.name));
+    made.into_iter().map(|(grouping, _)| grouping).collect()
+}
+
+fn is_called(group: &RawGroup, name: &str) -> bool {
+    group.name.value().is_some_and(|known| known == name)
 }
 
 fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Grouping> {
@@ -163,6 +183,7 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
         top_k: top_k?,
         sinks,
         late: late?,
+        of: None,
     })
 }
 

@@ -13,6 +13,7 @@ mod inputs;
 mod names;
 mod outputs;
 mod planned;
+mod results;
 mod triggers;
 mod watermarks;
 mod windows;

@@ -41,11 +41,31 @@ fn place(error: &PlanError, raw: &RawConfig) -> Place {
         | PlanError::TooSmall { grouping, .. }
         | PlanError::NotRankable { grouping, .. }
         | PlanError::TopKOfSide { grouping, .. }
+        | PlanError::UnknownResult { grouping, .. }
+        | PlanError::Expression { grouping, .. }
         | PlanError::LosesData { grouping, .. } => grouping,
         PlanError::TopKOfSessions { grouping }
         | PlanError::TooManyCopies { grouping, .. }
-        | PlanError::TooManyWindows { grouping, .. } => {
-            return window(grouping, raw);
+        | PlanError::TooManyWindows { grouping, .. }
+        | PlanError::MergingResults { grouping, .. }
+        | PlanError::EndlessResults { grouping, .. } => {
+            return setting(grouping, raw, |group| &group.window);
+        }
+        PlanError::UnknownParent { grouping, .. }
+        | PlanError::Circle { grouping, .. }
+        | PlanError::ReservedName { grouping, .. }
+        | PlanError::OfList { grouping, .. } => return setting(grouping, raw, |group| &group.of),
+        PlanError::ShorterLateness { grouping, .. } => {
+            return setting(grouping, raw, |group| &group.allowed_lateness);
+        }
+        PlanError::ClosesResults { grouping, .. } => {
+            return setting(grouping, raw, |group| &group.trigger);
+        }
+        PlanError::DiscardedResults { grouping, .. } => {
+            return setting(grouping, raw, |group| &group.mode);
+        }
+        PlanError::ListedResults { grouping, .. } => {
+            return setting(grouping, raw, |group| &group.aggregates);
         }
         PlanError::NotSharded { field } => return shard_by(field, raw),
         PlanError::NoGroupings
@@ -62,11 +82,10 @@ fn group<'a>(name: &str, raw: &'a RawConfig) -> Option<&'a RawGroup> {
     groups.iter().find(|group| group.name.value().is_some_and(|known| known == name))
 }
 
-/// Where the window of a group was typed.
-fn window(grouping: &str, raw: &RawConfig) -> Place {
-    let group = group(grouping, raw);
-    let window = group.and_then(|group| group.window.get());
-    window.map_or(raw.place, |window| window.place)
+/// Where a setting of a group was typed.
+fn setting<T>(grouping: &str, raw: &RawConfig, setting: impl Fn(&RawGroup) -> &Given<T>) -> Place {
+    let Some(group) = group(grouping, raw) else { return raw.place };
+    setting(group).get().map_or(group.place, |setting| setting.place)
 }
 
 fn shard_by(field: &str, raw: &RawConfig) -> Place {
