@@ -158,6 +158,9 @@ pub struct AggregateDocument {
     pub function: &'static str,
     /// Whether the result is exact.
     pub exact: bool,
+    /// How far it may be from the exact one; left out where it is exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// What a stage that reads no other stage reads.
@@ -216,6 +219,7 @@ impl StageDocument {
                 name: aggregate.name.to_string(),
                 function: aggregate.function.name(),
                 exact: aggregate.is_exact(),
+                error: aggregate.error(),
             });
         Self {
             name: stage.name.to_string(),

@@ -178,7 +178,7 @@ fn the_json_has_the_published_schema() {
             "allowed_lateness_ms": 7_200_000,
             "aggregates": [
                 {"name": "sum", "function": "sum", "exact": true},
-                {"name": "mean", "function": "mean", "exact": false},
+                {"name": "mean", "function": "mean", "exact": false, "error": "rounding of floats"},
             ],
             "exchanged": false,
             "sinks": ["stdout"],

@@ -114,8 +114,9 @@ fn details(stage: &StageDocument) -> Vec<String> {
     lines.push(format!("key    {key}"));
     if stage.kind != StageKind::TopK {
         let aggregates = stage.aggregates.iter().map(|aggregate| {
-            let approximately = if aggregate.exact { "" } else { " (approximate)" };
-            format!("{} = {}{approximately}", aggregate.name, aggregate.function)
+            let error = aggregate.error.as_ref();
+            let error = error.map_or_else(String::new, |error| format!(" (approximate: {error})"));
+            format!("{} = {}{error}", aggregate.name, aggregate.function)
         });
         lines.push(format!("value  {}", aggregates.collect::<Vec<_>>().join(", ")));
     }

@@ -103,6 +103,19 @@ sums: 1 row; window global
 }
 
 #[test]
+fn a_table_adds_up_the_lists_of_deltas() {
+    let (scene, batch) = super::tests::lists();
+    let paper = Paper::default();
+    let settings = TableSettings { rows: 10, is_live: false, width: None };
+    let mut sink =
+        TableSink::on(settings, scene.plan.clone(), scene.symbols.clone(), Box::new(paper.clone()));
+    sink.write(&batch).unwrap();
+    sink.close().unwrap();
+    let text = paper.text();
+    assert!(text.contains("┆ b\" (2) ┆ a, b\" and 1 more │"), "{text}");
+}
+
+#[test]
 fn a_table_of_very_many_results_keeps_the_largest() {
     let sums = grouping("sums", &["k"], &[("v", Function::Sum, "v")]);
     let scene = Scene::new(plan_of(&[("k", Type::U32), ("v", Type::I64)], vec![sums]));

@@ -2,6 +2,7 @@
 
 use super::*;
 use nilometer_model::aggregate::Function;
+use nilometer_model::aggregate::side::SideFunction;
 use nilometer_model::pane::{AccumulationMode, PaneKind, Timing};
 use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn};
 use nilometer_model::planner::plan;
@@ -84,14 +85,14 @@ impl Scene {
         let key: Vec<_> = key.iter().map(datum).collect();
         let mut key_words = vec![0; stage.key.words()];
         stage.key.write(&key, &mut key_words);
-        let mut words = vec![0; stage.aggregates.words()];
+        let mut values = stage.aggregates.empty();
         for record in records {
             for (number, value) in record.iter().enumerate() {
                 let input = (datum(value), EventTime::MIN);
-                stage.aggregates.add(&mut words, number, input, &self.symbols).unwrap();
+                stage.aggregates.add(&mut values, number, input, &self.symbols).unwrap();
             }
         }
-        batch.push(&key_words, meta, &words);
+        batch.push(&key_words, meta, &values);
     }
 
     pub(super) fn batch(&self, stage: &str) -> PaneBatch {
@@ -253,6 +254,48 @@ fn csv_has_the_columns_of_all_stages_of_its_sink() {
         .map(|line| line.split_once("event_time,").or_else(|| line.split_once("-1,")).unwrap().1)
         .collect();
     assert_eq!(cells, ["a,b,n,m", "1,2,,2", "1,,1,"]);
+}
+
+/// The most frequent of texts, and the first of them.
+pub(super) fn lists() -> (Scene, PaneBatch) {
+    let often = Function::Side(SideFunction::Frequent { k: 1, counters: 10 });
+    let some = Function::Side(SideFunction::Collect { values_max: 2, bytes_max: 999 });
+    let mut lists = grouping("lists", &["k"], &[("often", often, "v"), ("some", some, "v")]);
+    lists.mode = AccumulationMode::Discarding;
+    let scene = Scene::new(plan_of(&[("k", Type::U8), ("v", Type::Text)], vec![lists]));
+    let mut batch = scene.batch("lists");
+    for texts in [vec!["b\"", "b\""], vec!["a"]] {
+        let records: Vec<_> = texts.into_iter().map(|t| [text(t), text(t)]).collect();
+        let records: Vec<_> = records.iter().map(|values| &values[..]).collect();
+        let pane = meta(minute(), 0, PaneKind::Insert);
+        scene.push(&mut batch, pane, &[Value::Int(1)], &records);
+    }
+    (scene, batch)
+}
+
+#[test]
+fn lists_are_objects_in_every_format() {
+    let (scene, batch) = lists();
+    let lines = scene.lines(PaneFormat::Pane, std::slice::from_ref(&batch));
+    let values: Vec<_> =
+        lines.lines().map(|line| line.split_once("\"values\":").unwrap().1).collect();
+    assert_eq!(
+        values,
+        [
+            r#"{"often":{"entries":[{"value":"b\"","count":2,"error":0}],"others_at_most":0},"some":{"values":["b\"","b\""],"left_out":0}}}"#,
+            r#"{"often":{"entries":[{"value":"a","count":1,"error":0}],"others_at_most":0},"some":{"values":["a"],"left_out":0}}}"#,
+        ]
+    );
+    let csv = scene.lines(PaneFormat::Csv, std::slice::from_ref(&batch));
+    assert!(
+        csv.ends_with(
+            ",1,\"{\"\"entries\"\":[{\"\"value\"\":\"\"a\"\",\"\"count\"\":1,\"\"error\"\":0}],\
+             \"\"others_at_most\"\":0}\",\"{\"\"values\"\":[\"\"a\"\"],\"\"left_out\"\":0}\"\n"
+        ),
+        "{csv}"
+    );
+    let summary = scene.lines(PaneFormat::FlowSummary, &[batch]);
+    assert!(summary.contains(r#","some":{"values":["a"],"left_out":0},"pane":"#), "{summary}");
 }
 
 #[test]

@@ -102,7 +102,7 @@ pub enum PlanError {
     },
     /// A list of the largest entries, whose totals have a fixed size, with an aggregate that has none.
     #[error(
-        "grouping `{grouping}`: top_k does not go with `{aggregate}`: a {function} has no fixed size; give it to a grouping of its own, without top_k"
+        "grouping `{grouping}`: top_k does not go with `{aggregate}`: what {function} keeps has no fixed size; give it to a grouping of its own, without top_k"
     )]
     TopKOfSide {
         /// The grouping.

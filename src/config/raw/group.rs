@@ -1,11 +1,12 @@
 //! Raw types of `[[group]]` and `[defaults]`.
 
+use super::aggregate::RawAggregate;
 use super::lists::{List, Names};
 use super::quantity::Length;
 use super::reader::Presence::{Default, Optional, Required, RequiredOrInherited};
 use super::scalar::{Whole, raw_names};
 use super::table::raw_table;
-use super::text_or_table::{RawAggregate, RawColumn};
+use super::text_or_table::RawColumn;
 use super::trigger::{RawEmit, RawTrigger};
 use super::window::RawWindow;
 
@@ -100,38 +101,6 @@ raw_table! {
         name: String = Required,
         /// The fields.
         each: List<String> = Required,
-    }
-}
-
-raw_table! {
-    /// An aggregate of one field, or of one field for each of a column's.
-    pub(crate) struct RawAggregateTable {
-        /// `count`, `sum`, `min`, `max`, `mean`, `first` or `last`.
-        function: RawFunction = Required,
-        /// The field; none for `count`.
-        field: String = Optional,
-        /// The fields, in step with those of a key column that has `each`.
-        each: List<String> = Optional,
-    }
-}
-
-raw_names! {
-    /// What an aggregate computes.
-    pub(crate) enum RawFunction ("aggregate function") {
-        /// Number of records.
-        Count = "count",
-        /// Sum.
-        Sum = "sum",
-        /// Smallest value.
-        Min = "min",
-        /// Largest value.
-        Max = "max",
-        /// Arithmetic mean.
-        Mean = "mean",
-        /// Value of the earliest record.
-        First = "first",
-        /// Value of the latest record.
-        Last = "last",
     }
 }
 

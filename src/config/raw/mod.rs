@@ -4,6 +4,7 @@
 //! and settings weighed against each other by [`super::validate`]. The documentation of every
 //! setting is that of its field: `nilometer schema` prints it.
 
+pub(crate) mod aggregate;
 pub(crate) mod engine;
 pub(crate) mod group;
 pub(crate) mod lists;

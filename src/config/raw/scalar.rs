@@ -5,6 +5,7 @@
 use super::reader::{FromNode, Reader};
 use crate::config::node::{Node, NodeValue};
 use crate::config::problem::help_on_names;
+use nilometer_model::aggregate::side::Millionths;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value as Json;
 use std::borrow::Cow;
@@ -140,6 +141,55 @@ impl<const MAX: i64> JsonSchema for Ratio<MAX> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         or_variable(serde_json::json!({ "type": "number", "minimum": 0, "maximum": MAX }))
+    }
+}
+
+/// A part of one between `MIN` and `MAX` millionths, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part<const MIN: u32, const MAX: u32>(pub Millionths);
+
+impl<const MIN: u32, const MAX: u32> FromNode for Part<MIN, MAX> {
+    const EXPECTED: &'static str = "a number";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let number = match &node.value {
+            NodeValue::Int(number) => Some(*number as f64),
+            NodeValue::Float(number) => Some(*number),
+            _ => node.variable_text().and_then(|text| text.parse().ok()),
+        };
+        let Some(number) = number else {
+            reader.refuse_kind::<Self>(node);
+            return None;
+        };
+        // What is out of the range of the type becomes one of its ends.
+        let millionths = (number * f64::from(Millionths::ONE.0)).round() as u32;
+        if number.is_nan() || !(MIN..=MAX).contains(&millionths) {
+            let message = format!("{} must not be {number}", reader.here());
+            let (low, high) = (Millionths(MIN), Millionths(MAX));
+            let percent = number / 100.0;
+            let is_percent = number >= 1.0 && percent <= high.as_f64();
+            let meant =
+                if is_percent { format!("; did you mean {percent}?") } else { String::new() };
+            let help = format!("a number from {low} to {high}{meant}");
+            reader.problems.add_with_help(node.place, message, help);
+            return None;
+        }
+        Some(Self(Millionths(millionths)))
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> JsonSchema for Part<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Part{MIN}To{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let [low, high] = [Millionths(MIN), Millionths(MAX)].map(Millionths::as_f64);
+        or_variable(serde_json::json!({ "type": "number", "minimum": low, "maximum": high }))
     }
 }
 

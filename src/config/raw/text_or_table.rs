@@ -1,8 +1,8 @@
 //! Settings with a short form (a text) and a long one (a table).
 
-use super::group::{RawAggregateTable, RawColumnTable, RawFunction};
-use super::reader::{FromNode, Given, Reader, Spanned};
-use super::scalar::{Choice, Whole, read_choice};
+use super::group::RawColumnTable;
+use super::reader::{FromNode, Reader};
+use super::scalar::{Whole, read_choice};
 use super::{RawFieldTable, RawType};
 use crate::config::node::{Node, NodeValue};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -54,67 +54,6 @@ impl FromNode for RawField {
             }
         }
     }
-}
-
-/// An aggregate: a function, and the field or fields that it takes.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RawAggregate {
-    /// What it computes.
-    pub(crate) function: Given<RawFunction>,
-    /// The field.
-    pub(crate) field: Given<String>,
-    /// Several fields, in step with a column of several.
-    pub(crate) each: Given<Vec<Spanned<String>>>,
-}
-
-impl FromNode for RawAggregate {
-    const EXPECTED: &'static str = "\"function(field)\" or a table";
-
-    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
-        match &node.value {
-            NodeValue::Text(text) => read_call(text, node, reader),
-            NodeValue::Table(_) => {
-                let table = RawAggregateTable::from_node(node, reader)?;
-                Some(Self { function: table.function, field: table.field, each: table.each })
-            }
-            _ => {
-                reader.refuse_kind::<Self>(node);
-                None
-            }
-        }
-    }
-}
-
-/// Reads `function(field)`.
-fn read_call(text: &str, node: &Node, reader: &mut Reader<'_>) -> Option<RawAggregate> {
-    let call = text.trim().strip_suffix(')').and_then(|text| text.split_once('('));
-    let Some((function, field)) = call else {
-        let message = format!("{}: `{text}` is not {}", reader.here(), RawAggregate::EXPECTED);
-        let names: Vec<_> = RawFunction::ALL.iter().map(|(name, _)| *name).collect();
-        let help = format!("for example \"sum(bytes)\"; functions are {}", names.join(", "));
-        reader.problems.add_with_help(node.place, message, help);
-        return None;
-    };
-    let (function, field) = (function.trim(), field.trim());
-    let part = |part: &str| {
-        let start = text.find(part).unwrap_or(0);
-        let place = node.place.inside(text.len(), start..start + part.len());
-        Node::new(NodeValue::Text(part.into()), place, node.origin)
-    };
-    let function = part(function);
-    let spanned = read_choice(&function, reader).map(|value| Spanned {
-        value,
-        place: function.place,
-        origin: function.origin,
-    });
-    let field = if field.is_empty() {
-        Given::Absent
-    } else {
-        let (value, node) = (field.to_owned(), part(field));
-        Given::Value(Spanned { value, place: node.place, origin: node.origin })
-    };
-    let function = spanned.map_or(Given::Wrong, Given::Value);
-    Some(RawAggregate { function, field, each: Given::Absent })
 }
 
 /// How many shards: a number, or as many as there are cores.
@@ -214,6 +153,5 @@ macro_rules! either_schema {
 either_schema! {
     RawColumn: generator => json_schema!({ "type": "string" }), RawColumnTable;
     RawField: generator => generator.subschema_for::<RawType>(), RawFieldTable;
-    RawAggregate: generator => json_schema!({ "type": "string" }), RawAggregateTable;
     RawShards: generator => json_schema!({ "const": "cores" }), Whole<1, 1024>;
 }

@@ -156,6 +156,25 @@ fn what_the_documentation_shows_of_groups_is_valid() {
 }
 
 #[test]
+fn what_the_documentation_shows_of_aggregates_is_valid() {
+    const RECORD: &str = "[pipeline]\nname = \"p\"\n[record]\ntime = \"t\"\nfields = { \
+        service = \"text\", user = \"text\", latency_ms = \"i64\", path = \"text\", error = \"text\" }\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/aggregates.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, block) = text.split_once("```toml\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let text = format!("{RECORD}{block}");
+    let pipeline = load_text(("aggregates", &text), &[], &|_| None).unwrap();
+    assert_eq!(violations(&text), Vec::<String>::new());
+    // The page says what each function is called.
+    let page = std::fs::read_to_string(path).unwrap();
+    let shown = pipeline.plan.stages[0].aggregates.accumulators().iter();
+    for name in shown.map(|known| known.function.name()) {
+        assert!(page.contains(&format!("`{name}`")), "{name} is not on the page");
+    }
+}
+
+#[test]
 fn the_pipelines_of_the_tests_are_valid() {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pipelines")];
     let mut seen = 0;
