@@ -10,7 +10,7 @@ use crate::config::{self, Pipeline, Setting};
 use crate::failure::{Failure, print, tell};
 use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
-use crate::standing::describe_standstill;
+use crate::standing::{describe, describe_standstill};
 use crate::summary::Summary;
 use crate::{summary_table, topology};
 use actix::System;
@@ -31,7 +31,7 @@ Examples:
 
 Panes go where the sinks of the pipeline say; settings, progress and the summary go to stderr.
 Ctrl-C or SIGTERM: reads no more, emits what is due, and ends with exit code 0; a second one ends at
-once.";
+once. SIGUSR1: says on stderr how the watermark stands and who holds it.";
 
 /// What to run.
 #[derive(Debug, Args)]
@@ -132,7 +132,7 @@ async fn drive(parts: Parts, pipeline: &Pipeline, bar: &Bar) -> Result<Outcome, 
                 News::Failed { text } => bar.say(&format!("failed, draining: {text}")),
                 News::Ended => break,
             },
-            () = signals.next() => {
+            () = Signals::end(&mut signals.interrupt, &mut signals.terminate) => {
                 if is_draining {
                     bar.clear();
                     std::process::exit(SECOND_SIGNAL);
@@ -140,6 +140,11 @@ async fn drive(parts: Parts, pipeline: &Pipeline, bar: &Bar) -> Result<Outcome, 
                 is_draining = true;
                 bar.say("draining: reads no more, emits what is due; a second signal ends at once");
                 node.drain();
+            }
+            _ = signals.ask.recv() => {
+                let standing = node.meters().standing();
+                let told = standing.map(|standing| describe(&standing, node.names()));
+                bar.say(&told.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
             }
             _ = redraw.tick() => bar.update(node.meters()),
         }
@@ -159,10 +164,11 @@ fn waits_for_end(standing: &Standing, pipeline: &Pipeline) -> bool {
 /// Exit code after a second signal.
 const SECOND_SIGNAL: i32 = 130;
 
-/// The signals that ask for an end.
+/// The signals that ask for an end, and the one that asks how the watermark stands.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    ask: Signal,
 }
 
 impl Signals {
@@ -170,13 +176,15 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            ask: signal(SignalKind::user_defined1())?,
         })
     }
 
-    async fn next(&mut self) {
+    /// Somebody asks for an end.
+    async fn end(interrupt: &mut Signal, terminate: &mut Signal) {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
         }
     }
 }

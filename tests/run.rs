@@ -334,6 +334,15 @@ fn netflow_5(second: u32) -> Vec<u8> {
     bytes
 }
 
+/// Where a collector listens.
+fn port(place: &Place, running: &mut Running) -> u16 {
+    running.wait_for(|| {
+        let told = place.stderr();
+        let (port, _) = told.split_once("listens on 127.0.0.1:")?.1.split_once('\n')?;
+        port.parse().ok()
+    })
+}
+
 /// Bytes that wait in the socket at `port` of this machine, as Linux tells.
 fn waiting(port: u16) -> u64 {
     let table = fs::read_to_string("/proc/net/udp").unwrap();
@@ -346,15 +355,28 @@ fn waiting(port: u16) -> u64 {
 }
 
 #[test]
+fn who_holds_the_watermark_is_told_to_whoever_asks() {
+    let place = Place::new(FLOOD);
+    let mut running = place.start(&[]);
+    let port = port(&place, &mut running);
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for second in [0, 5] {
+        sender.send_to(&netflow_5(second), ("127.0.0.1", port)).unwrap();
+    }
+    running.line(); // It lives, and so hears the signal.
+    while !place.stderr().contains("2023-11-14T22:13:25Z, held by source `collector`") {
+        running.signal("USR1");
+    }
+    running.signal("INT");
+    assert_eq!(running.finish().0.code(), Some(0), "{}", place.stderr());
+}
+
+#[test]
 fn a_flood_is_dropped_and_counted_and_memory_stays_bounded() {
     const SENT: u64 = 20_000;
     let place = Place::new(FLOOD);
     let mut running = place.start(&[]);
-    let port = running.wait_for(|| {
-        let told = place.stderr();
-        let (port, _) = told.split_once("listens on 127.0.0.1:")?.1.split_once('\n')?;
-        port.parse().ok()
-    });
+    let port = port(&place, &mut running);
     // Nobody reads the panes: the sink stands, then the source, then the queue is full.
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     for second in 0..SENT {

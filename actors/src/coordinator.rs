@@ -71,6 +71,7 @@ impl Handler<Tick> for CoordinatorActor {
 
     fn handle(&mut self, Tick(now): Tick, _: &mut Self::Context) {
         self.take(|machine| machine.tick(now));
+        self.meters.set_standing(self.machine.machine().standing());
     }
 }
 

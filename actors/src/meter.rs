@@ -1,11 +1,13 @@
 //! Meters: numbers that the host may read at any time, while the node runs.
 //!
 //! Each is written by one actor, once per batch, and is only as exact as that: what has to add up
-//! comes with the [`crate::report`]s at the end.
+//! comes with the [`crate::report`]s at the end. How the watermark stands is noted with each tick.
 
 use nilometer_connectors::source::Progress;
 use nilometer_model::time::{EventTime, Watermark};
+use nilometer_model::watermark::Standing;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// Meters of one source.
 #[derive(Debug, Default)]
@@ -40,6 +42,8 @@ impl SourceMeter {
 pub struct Meters {
     sources: Vec<SourceMeter>,
     watermark: AtomicI64,
+    /// Locked by the coordinator for as long as it takes to put another in its place.
+    standing: Mutex<Option<Standing>>,
 }
 
 impl Meters {
@@ -47,6 +51,7 @@ impl Meters {
         Self {
             sources: (0..sources).map(|_| SourceMeter::default()).collect(),
             watermark: AtomicI64::new(Watermark::MIN.0.as_millis()),
+            standing: Mutex::default(),
         }
     }
 
@@ -58,6 +63,16 @@ impl Meters {
     /// The watermark that was broadcast last.
     pub fn watermark(&self) -> Watermark {
         Watermark(EventTime::from_millis(self.watermark.load(Relaxed)))
+    }
+
+    /// How the watermark stood at the last tick: who holds it and by how much, and every source by
+    /// its place among them. `None` before the first tick.
+    pub fn standing(&self) -> Option<Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_standing(&self, standing: Standing) {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing);
     }
 
     pub(crate) fn set_watermark(&self, watermark: Watermark) {

@@ -19,12 +19,16 @@ use nilometer_model::plan::Plan;
 use nilometer_model::time::{EventTime, Span, Watermark};
 use nilometer_model::trigger::Trigger;
 use nilometer_model::watermark::{
-    AllIdle, Clamped, FutureSkew, PartitionState, Percentile, ProgressRules, WatermarkSettings,
-    WatermarkSpec,
+    AllIdle, Clamped, FutureSkew, PartitionState, Percentile, ProgressRules, Standing,
+    WatermarkSettings, WatermarkSpec,
 };
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+const fn at(millis: i64) -> EventTime {
+    EventTime::from_millis(millis)
+}
 
 const fn span(millis: i64) -> Span {
     Span::from_millis(millis)
@@ -350,4 +354,34 @@ fn windows_close_by_the_clock_once_at_every_level_also_across_shards() {
         assert!(panes.try_recv().is_err(), "each closes once");
         assert!(got.totals(&plan) == wanted, "{shards} shards");
     }
+}
+
+#[test]
+fn who_holds_the_watermark_can_be_asked_while_the_node_runs() {
+    let plan = planned(&job());
+    let ((_ahead_end, ahead), (_behind_end, behind)) = (channel(), channel());
+    let sources = vec![
+        lingering(&plan, &[(500, 1, 1, 1)], ahead),
+        lingering(&plan, &[(200, 1, 1, 1)], behind),
+    ];
+    let parts = parts(&plan, sources, vec![Got::default().sink()]);
+    let outcome = in_system(async {
+        let node = Node::start(parts).unwrap();
+        let standing = loop {
+            let standing = node.meters().standing();
+            let at_last = |standing: &Standing| standing.watermark == Watermark(at(200));
+            match standing.filter(at_last) {
+                Some(standing) => break standing,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        let holder = standing.holder.unwrap();
+        assert_eq!((holder.partition, holder.by), (1, Some(span(300))));
+        let heads: Vec<_> =
+            standing.partitions.iter().map(|known| (known.head, known.lag)).collect();
+        assert_eq!(heads, [(at(500), Span::ZERO), (at(200), span(300))]);
+        node.drain();
+        node.finish().await
+    });
+    check(&outcome);
 }
