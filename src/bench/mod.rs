@@ -1,6 +1,6 @@
 //! `nilometer bench`: how fast, against what could be.
 //!
-//! Eight groupings of generated flow records, through the real actors, and in the same run a
+//! `flows`: eight groupings of generated flow records, through the real actors, and in the same run a
 //! hand-written loop over plain maps that computes the same: the limit. The results of both are
 //! compared, so a fast wrong answer fails. Figures are per core: records over processor time.
 
@@ -14,6 +14,7 @@ mod measure;
 mod packed;
 mod report;
 mod result;
+mod windows;
 
 use crate::failure::{Failure, print};
 use clap::{Args, Subcommand, ValueEnum};
@@ -36,7 +37,8 @@ pub const EXAMPLES: &str = "\
 Examples:
   nilometer bench flows
   nilometer bench flows --keys 5000000 --output json
-  nilometer bench flows --format json --records 500000";
+  nilometer bench flows --format json --records 500000
+  nilometer bench windows --keys 100000";
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -49,6 +51,8 @@ pub struct BenchArgs {
 enum Bench {
     /// Eight groupings of flow records, against a hand-written loop
     Flows(FlowsArgs),
+    /// Fixed, sliding and session windows over many keys, against hand-written loops
+    Windows(windows::WindowsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -120,7 +124,10 @@ pub enum BenchError {
 /// # Errors
 /// It could not be run, or the two sides have different results.
 pub fn execute(args: &BenchArgs) -> Result<(), Failure> {
-    let Bench::Flows(args) = &args.bench;
+    let args = match &args.bench {
+        Bench::Flows(args) => args,
+        Bench::Windows(args) => return windows::execute(args),
+    };
     let report = flows(args)?;
     match args.output {
         Output::Table => print(&report.text()),

@@ -150,7 +150,7 @@ impl Report {
 }
 
 /// A number in groups of three digits: `12 345 678`.
-fn grouped(number: f64) -> String {
+pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
