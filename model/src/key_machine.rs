@@ -108,8 +108,8 @@ impl MachineRules {
         self.complete_at(window).saturating_add(self.allowed_lateness)
     }
 
-    /// The event time that a record at `time` gives to a pane of `window`: of a record that covers
-    /// several windows, no later than the window's last instant.
+    /// The event time that a record at `time` gives to a pane of `window`: always one in the window,
+    /// also of a record that covers several, or that tells another time than that of its arrival.
     pub(crate) fn pane_time(&self, window: Window, time: EventTime) -> EventTime {
         match (self.emission.timestamp, self.window) {
             (TimestampCombiner::EndOfWindow, _) => window.last_instant(),
@@ -121,7 +121,7 @@ impl MachineRules {
                 | TimestampCombiner::Latest
                 | TimestampCombiner::EarliestTransformed,
                 _,
-            ) => time.min(window.last_instant()),
+            ) => time.max(window.start()).min(window.last_instant()),
         }
     }
 

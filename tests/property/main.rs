@@ -37,12 +37,13 @@ use nilometer_model::plan::{Job, Plan};
 use nilometer_model::planner::plan_for;
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, RngSeed};
-use records::{Event, arrivals, scripts};
+use records::{Event, arrivals, clocked_scripts, scripts};
 use sinks::{Place, Sinks};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use wide::{Closing, wide_jobs};
 use world::World;
 
 /// The configuration of a property: as the environment says, the seed always fixed and printed.
@@ -110,6 +111,14 @@ fn cases(style: Style) -> impl Strategy<Value = Case> {
         shards,
         engine: Engine::Streaming,
     })
+}
+
+/// Wide jobs, with scripts in which the clock ticks and signals are given.
+fn wide_cases(style: Style, closing: Closing) -> impl Strategy<Value = Case> {
+    let shards = prop_oneof![Just(1_usize), Just(2), Just(7)];
+    (wide_jobs(style, closing), clocked_scripts(), any::<u64>(), shards).prop_map(
+        |(job, script, seed, shards)| Case { job, script, seed, shards, engine: Engine::Streaming },
+    )
 }
 
 fn planned(case: &Case) -> Arc<Plan> {

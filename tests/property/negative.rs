@@ -2,9 +2,9 @@
 
 use crate::job::Style;
 use crate::records::Event;
-use crate::wide::{Closing, wide_cases};
+use crate::wide::Closing;
 use crate::world::World;
-use crate::{Case, check_run, planned, play, run};
+use crate::{Case, check_run, planned, play, run, wide_cases};
 use nilometer_model::engine::Engine;
 use nilometer_model::invariant::{GC_1, LATE_1, PANE_1, PANE_2, ROLL_1};
 use nilometer_model::pane::{AccumulationMode, PaneKind, Timing};

@@ -71,7 +71,7 @@ fn numbers() -> BoxedStrategy<Value> {
 }
 
 /// Values of the fields `a` to `flag`.
-fn values() -> impl Strategy<Value = Vec<Value>> {
+pub(crate) fn values() -> impl Strategy<Value = Vec<Value>> {
     let texts = prop_oneof![Just(""), Just("x"), Just("y"), Just("é\u{0}")];
     let big = prop_oneof![
         4 => 0_i128..20,
@@ -93,7 +93,7 @@ fn values() -> impl Strategy<Value = Vec<Value>> {
 }
 
 /// A record at `time`, which covers up to `length` ms before it.
-fn record(time: i64, length: i64, mut values: Vec<Value>) -> Record {
+pub(crate) fn record(time: i64, length: i64, mut values: Vec<Value>) -> Record {
     // A length below zero: the first instant is not known, or lies after the last.
     let first = match length {
         -2 => Value::Null,

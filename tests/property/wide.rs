@@ -1,12 +1,9 @@
 //! Wide jobs: any window, any trigger, any mode and emission; few aggregates, a key or none. What
 //! narrow ones (`job`) leave out, and without the lists that those have.
 
-use crate::Case;
 use crate::job::{AGGREGATES, FIELDS, NEAR, Style, aggregate, column, lateness, modes};
-use crate::records::clocked_scripts;
 use crate::triggers::triggers;
 use crate::windows::{only_grows, windows};
-use nilometer_model::engine::Engine;
 use nilometer_model::pane::{AccumulationMode, Emission, TimestampCombiner};
 use nilometer_model::plan::{Grouping, Job, LateSpec, Spread};
 use nilometer_model::row::Field;
@@ -103,7 +100,7 @@ fn grouping(name: &str, choices: Choices, closing: Closing, is_split: bool) -> G
 
 /// Jobs of one to three groupings; those with the same aggregates and triggers can often regroup
 /// each other, unless they close windows: records would then be missing of which nobody tells.
-fn jobs(style: Style, closing: Closing) -> impl Strategy<Value = Job> {
+pub(crate) fn wide_jobs(style: Style, closing: Closing) -> impl Strategy<Value = Job> {
     let flat = prop::collection::vec(choices(style), 1..=2);
     let alike = prop::collection::vec(choices(style), 2..=3).prop_map(|mut all| {
         let first = all[0].clone();
@@ -130,12 +127,4 @@ fn jobs(style: Style, closing: Closing) -> impl Strategy<Value = Job> {
         });
         Job { key_groups: 16, cascade, spread, ..Job::new("wide", fields, groupings) }
     })
-}
-
-/// Wide jobs, with scripts in which the clock ticks and signals are given.
-pub(crate) fn wide_cases(style: Style, closing: Closing) -> impl Strategy<Value = Case> {
-    let shards = prop_oneof![Just(1_usize), Just(2), Just(7)];
-    (jobs(style, closing), clocked_scripts(), any::<u64>(), shards).prop_map(
-        |(job, script, seed, shards)| Case { job, script, seed, shards, engine: Engine::Streaming },
-    )
 }

@@ -6,7 +6,7 @@ use crate::job::Style;
 use crate::laws::{is_exchanged, sorted, with_script};
 use crate::records::{Event, recut};
 use crate::sinks::Sinks;
-use crate::wide::{Closing, wide_cases};
+use crate::wide::Closing;
 use crate::world::{Listed, Seen, World};
 use crate::{Case, check_run, config, planned, play, run};
 use nilometer_model::batch::{Evaluation, evaluate, readers};

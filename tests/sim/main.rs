@@ -1,0 +1,144 @@
+//! A whole node, simulated: sources, coordinator, shards and sinks on one thread, in every
+//! interleaving that a seed picks.
+//!
+//! `SIM_SEED=n cargo test --test sim` runs one seed again; `SIM_SEEDS=n` says how many fresh ones
+//! there are (300). A seed that has failed goes into `seeds.txt`, which runs first. At the end every
+//! rare path (`probes`) must have been come by.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by a panic, and prints its seed"
+)]
+
+mod dice;
+#[expect(dead_code, reason = "shared with the property tests, which use more of it")]
+#[path = "../property/job.rs"]
+mod job;
+mod letters;
+mod negative;
+mod options;
+mod partition;
+mod probes;
+#[expect(dead_code, reason = "shared with the property tests, which use more of it")]
+#[path = "../property/records.rs"]
+mod records;
+#[expect(dead_code, reason = "shared with the property tests, which use more of it")]
+#[path = "../property/sinks.rs"]
+mod sinks;
+#[expect(dead_code, reason = "shared with the property tests, which use more of it")]
+#[path = "../property/triggers.rs"]
+mod triggers;
+mod verdict;
+mod watch;
+#[expect(dead_code, reason = "shared with the property tests, which use more of it")]
+#[path = "../property/wide.rs"]
+mod wide;
+#[expect(dead_code, reason = "shared with the property tests, which use more of it")]
+#[path = "../property/windows.rs"]
+mod windows;
+mod world;
+
+use probes::Probes;
+use std::hash::{BuildHasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use world::{Sabotage, World};
+
+/// Seeds that have failed once, one a line.
+const KEPT: &str = include_str!("seeds.txt");
+/// Fresh seeds, unless the environment says otherwise.
+const FRESH: u64 = 300;
+
+/// Runs one seed to its end and judges it; what it came by, or how it failed.
+fn simulate(seed: u64, sabotage: Option<Sabotage>) -> Result<Probes, Failed> {
+    let mut world = World::new(seed, sabotage);
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        world.run();
+        verdict::judge(&world);
+    }));
+    match ended {
+        Ok(()) => {
+            if world.options.plan.engine == nilometer_model::engine::Engine::Batch {
+                world.probes.hit("batch");
+            }
+            Ok(world.probes)
+        }
+        Err(panic) => Err(Failed { panic, trace: world.trace() }),
+    }
+}
+
+/// How a run has failed.
+struct Failed {
+    panic: Box<dyn std::any::Any + Send>,
+    /// The last steps.
+    trace: String,
+}
+
+impl Failed {
+    /// What the check said that failed.
+    fn said(&self) -> String {
+        let text = self.panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| self.panic.downcast_ref::<&str>().map(|text| (*text).into()));
+        text.unwrap_or_default()
+    }
+}
+
+/// Runs seeds one after the other; the first that fails is told of.
+fn run(seeds: impl Iterator<Item = u64>) -> Probes {
+    let mut probes = Probes::default();
+    for seed in seeds {
+        match simulate(seed, None) {
+            Ok(hit) => probes.add(&hit),
+            Err(failed) => {
+                println!("the last steps:\n{}", failed.trace);
+                println!("again by SIM_SEED={seed} cargo test --test sim");
+                resume_unwind(failed.panic);
+            }
+        }
+    }
+    probes
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+#[test]
+fn a_node_keeps_its_promises_in_every_interleaving() {
+    if let Some(seed) = number("SIM_SEED") {
+        run([seed].into_iter());
+        return;
+    }
+    let kept =
+        KEPT.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let kept: Vec<u64> = kept.map(|line| line.parse().unwrap()).collect();
+    let (first, fresh) = (RandomState::new().hash_one(0), number("SIM_SEEDS").unwrap_or(FRESH));
+    println!("{} seeds kept, {fresh} fresh from {first}", kept.len());
+    let mut probes = run(kept.into_iter());
+    // Two at a time: each run is alone on its thread.
+    let halves = std::thread::scope(|scope| {
+        let half = |odd: u64| {
+            let seeds = (0..fresh).filter(move |number| number % 2 == odd);
+            scope.spawn(move || run(seeds.map(|number| first.wrapping_add(number))))
+        };
+        [half(0), half(1)].map(|half| half.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    halves.iter().for_each(|half| probes.add(half));
+    println!("{probes:?}");
+    if fresh >= FRESH {
+        let missed = probes.missed();
+        assert!(missed.is_empty(), "no run has come by: {missed:?}");
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    for seed in 0..5 {
+        let trace = || {
+            let mut world = World::new(seed, None);
+            world.run();
+            (world.trace(), world.watch.panes)
+        };
+        assert_eq!(trace(), trace());
+    }
+}

@@ -1,0 +1,53 @@
+//! Rare paths, counted: one that no run has come by would mean that nothing is proved of it.
+
+use std::collections::BTreeMap;
+
+/// The paths that some run must come by.
+pub(crate) const ALL: [&str; 24] = [
+    "early pane",
+    "late pane",
+    "pane of a window that timed out",
+    "pane because the clock ticked",
+    "pane taken back",
+    "session merged away and taken back",
+    "late record",
+    "expired record",
+    "closed record",
+    "idle partition",
+    "idle partition that never spoke",
+    "idle partition wakes",
+    "record too far in the future, kept",
+    "record too far in the future, rejected",
+    "partition waits for one that is behind",
+    "source is out of credits",
+    "shard keeps credits while its output waits",
+    "clock goes back",
+    "deltas go from one shard to another",
+    "senders of an exchange stand apart",
+    "round of closing",
+    "cycle of micro-batches",
+    "record that jumps ten years",
+    "batch",
+];
+
+/// How often each was come by.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Probes(BTreeMap<&'static str, u64>);
+
+impl Probes {
+    pub(crate) fn hit(&mut self, probe: &'static str) {
+        debug_assert!(ALL.contains(&probe), "`{probe}` is not listed");
+        *self.0.entry(probe).or_default() += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (probe, count) in &other.0 {
+            *self.0.entry(probe).or_default() += count;
+        }
+    }
+
+    /// Those that were never hit.
+    pub(crate) fn missed(&self) -> Vec<&'static str> {
+        ALL.iter().filter(|probe| !self.0.contains_key(**probe)).copied().collect()
+    }
+}

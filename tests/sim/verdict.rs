@@ -1,0 +1,116 @@
+//! The end of a run: what sinks hold is the batch over what was not dropped, what was dropped is what
+//! the rules say, and nothing is left (P1, P9).
+//!
+//! What a shard drops depends on what it has heard before, and on nothing else: so each shard is
+//! judged by the oracle over what it has handled, in order. What stages above give is the batch over
+//! all records but for those.
+
+use crate::sinks::Sinks;
+use crate::watch::{Listed, Watch};
+use crate::world::World;
+use nilometer_model::account::StageAccount;
+use nilometer_model::batch::{Arrival, Closed, Evaluation, Place, evaluate_without, readers};
+use nilometer_model::invariant::{GC_1, LATE_1, ROLL_1};
+use nilometer_model::late::LateReason;
+use nilometer_model::value::Value;
+use std::collections::BTreeMap;
+
+/// Judges a run that has ended.
+pub(crate) fn judge(world: &World) {
+    for (number, shard) in world.shards.iter().enumerate() {
+        let shard = shard.shard();
+        assert!(shard.is_empty(), "{GC_1}: shard {number} still has {:?}", shard.windows());
+    }
+    let totals = expected(world);
+    let plan = &world.options.plan;
+    let is_observed =
+        |place: &Place| plan.stage(&place.grouping).is_some_and(|stage| !stage.sinks.is_empty());
+    let wanted: BTreeMap<_, _> = totals.iter().filter(|(place, _)| is_observed(place)).collect();
+    let sinks = Sinks::of(plan, &world.watch.panes).unwrap_or_else(|rule| panic!("{rule}"));
+    let sinks = sinks.settle(plan, &wanted).unwrap_or_else(|rule| panic!("{rule}"));
+    for place in wanted.keys() {
+        assert!(sinks.has(place), "{ROLL_1}: no sink has {place:?}");
+    }
+    for place in sinks.places() {
+        let values = wanted.get(place);
+        let values = values.unwrap_or_else(|| panic!("{ROLL_1}: the batch has no {place:?}"));
+        let stage = plan.stage(&place.grouping).unwrap();
+        let difference = sinks.differs(stage, place, values);
+        assert!(difference.is_none(), "{ROLL_1}: {place:?}: {difference:?}");
+    }
+    account(world);
+}
+
+/// Every record and every copy is counted once.
+fn account(world: &World) {
+    let read: usize = world.options.partitions.iter().map(|known| known.entries.len()).sum();
+    let handled: u64 = world.shards.iter().map(|shard| shard.records_taken()).sum();
+    assert_eq!(read as u64, handled + world.watch.rejected, "a record is missing");
+    let mut counted: BTreeMap<LateReason, u64> = BTreeMap::new();
+    for account in world.shards.iter().flat_map(|shard| shard.shard().accounts()) {
+        assert!(StageAccount::is_balanced(&account), "{account:?}");
+        for (reason, count) in [
+            (LateReason::Expired, account.expired),
+            (LateReason::Closed, account.closed),
+            (LateReason::Refused, account.refused),
+        ] {
+            *counted.entry(reason).or_default() += count;
+        }
+    }
+    for (reason, count) in counted {
+        let told = world.watch.late.iter().filter(|late| late.reason == reason).count();
+        assert_eq!(count, told as u64, "{LATE_1}: {reason:?} copies that nobody is told of");
+    }
+}
+
+/// The totals that there must be; checks on the way that each shard drops what it must.
+fn expected(world: &World) -> BTreeMap<Place, Vec<Value>> {
+    let (job, watch) = (&world.options.job, &world.watch);
+    let readers = readers(job, &world.options.plan);
+    let mut totals = BTreeMap::new();
+    let is_merging = |place: &Place| {
+        let grouping = job.groupings.iter().find(|grouping| grouping.name == place.grouping);
+        grouping.is_some_and(|grouping| grouping.window.is_merging())
+    };
+    let mut all = Vec::new();
+    let mut dropped = Closed::new();
+    for (shard, log) in watch.logs.iter().enumerate() {
+        let late = || watch.late.iter().filter(move |late| late.shard == shard);
+        let mut numbers = BTreeMap::new();
+        let records = log.iter().filter(|(_, arrival)| matches!(arrival, Arrival::Record(_)));
+        for (index, (number, record)) in records.enumerate() {
+            numbers.insert(*number, index);
+            for copy in late().filter(|copy| copy.record == *number && is_dropped(copy)) {
+                dropped.insert((all.len(), copy.place.clone()));
+            }
+            all.push(record.clone());
+        }
+        let closed = late().filter(|copy| copy.reason == LateReason::Closed);
+        let closed = closed.map(|copy| (numbers[&copy.record], copy.place.clone())).collect();
+        let arrivals: Vec<_> = log.iter().map(|(_, arrival)| arrival.clone()).collect();
+        let own = evaluate_without(job, &readers, &arrivals, &closed).unwrap();
+        check_dropped(watch, shard, &own);
+        totals.extend(own.totals.into_iter().filter(|(place, _)| is_merging(place)));
+    }
+    let together = evaluate_without(job, &readers, &all, &dropped).unwrap();
+    totals.extend(together.totals.into_iter().filter(|(place, _)| !is_merging(place)));
+    totals
+}
+
+fn is_dropped(late: &Listed) -> bool {
+    late.reason != LateReason::Late
+}
+
+/// What a shard has dropped is what the oracle says.
+fn check_dropped(watch: &Watch, shard: usize, own: &Evaluation) {
+    for (reason, wanted) in
+        [(LateReason::Expired, &own.expired), (LateReason::Refused, &own.refused)]
+    {
+        let mut told: BTreeMap<Place, u64> = BTreeMap::new();
+        let listed = watch.late.iter().filter(|late| (late.shard, late.reason) == (shard, reason));
+        for late in listed {
+            *told.entry(late.place.clone()).or_default() += 1;
+        }
+        assert_eq!(&told, wanted, "{LATE_1}: {reason:?} in shard {shard}");
+    }
+}

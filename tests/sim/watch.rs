@@ -1,0 +1,300 @@
+//! What always holds, looked at after every step; and what is needed to judge the end.
+//!
+//! Every check names the invariant that it is of (`model::invariant`).
+
+use crate::letters::Letter;
+use crate::options::{Options, TEN_YEARS};
+use crate::probes::Probes;
+use crate::world::Seen;
+use nilometer_model::batch::{Arrival, KeyValues, Place, Record};
+use nilometer_model::ingest::Taken;
+use nilometer_model::invariant::{GC_1, LATE_1, ORDER_1, PANE_1, PANE_2, SHARD_1, WM_1};
+use nilometer_model::late::{LateBatch, LateReason};
+use nilometer_model::node::{CoordinatorNode, Mark, SinkOrder};
+use nilometer_model::pane::{PaneBatch, PaneKind, PaneMeta, StageId, Timing};
+use nilometer_model::plan::{Plan, StageKind};
+use nilometer_model::row::RowBatch;
+use nilometer_model::shard::Shard;
+use nilometer_model::symbol::Symbols;
+use nilometer_model::time::{EventTime, Watermark};
+use nilometer_model::watermark::PartitionState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A window copy that came late: in which shard, why, of which record, and where it would have gone.
+pub(crate) struct Listed {
+    pub(crate) shard: usize,
+    pub(crate) reason: LateReason,
+    /// Number of the record among all of the run.
+    pub(crate) record: usize,
+    pub(crate) place: Place,
+}
+
+/// What is known of a run.
+pub(crate) struct Watch {
+    plan: Arc<Plan>,
+    symbols: Arc<Symbols>,
+    given: Watermark,
+    /// By record: its partition and its number among those that the partition has handed on.
+    handed_on: BTreeMap<u64, (usize, u64)>,
+    counts: BTreeMap<usize, u64>,
+    /// By shard: how many records of each partition the last mark lay behind.
+    covered: Vec<Arc<Vec<u64>>>,
+    /// By shard: what it has handled, in order, with the numbers of records.
+    pub(crate) logs: Vec<Vec<(usize, Arrival)>>,
+    /// By exchanged stage, receiver and sender: the last mark.
+    stage_marks: BTreeMap<(StageId, usize, usize), Watermark>,
+    /// By sink and shard.
+    passed: BTreeMap<(usize, usize), Watermark>,
+    /// By stage and key.
+    owners: BTreeMap<(StageId, KeyValues), usize>,
+    last: BTreeMap<(StageId, KeyValues, bool, nilometer_model::time::Window), (u32, Timing)>,
+    expired: BTreeSet<Place>,
+    pub(crate) panes: Vec<Seen>,
+    pub(crate) late: Vec<Listed>,
+    /// Records that were read and rejected.
+    pub(crate) rejected: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, shards: usize) -> Self {
+        Self {
+            plan,
+            symbols,
+            given: Watermark::MIN,
+            handed_on: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            covered: vec![Arc::new(Vec::new()); shards],
+            logs: vec![Vec::new(); shards],
+            stage_marks: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            last: BTreeMap::new(),
+            expired: BTreeSet::new(),
+            panes: Vec::new(),
+            late: Vec::new(),
+            rejected: 0,
+        }
+    }
+
+    /// The coordinator has handled a message.
+    pub(crate) fn coordinator(&mut self, node: &CoordinatorNode, probes: &mut Probes) {
+        let standing = node.machine().standing();
+        assert!(self.given <= standing.watermark, "{WM_1}: {} falls", self.given);
+        self.given = standing.watermark;
+        for partition in &standing.partitions {
+            match partition.state {
+                PartitionState::Idle if partition.head == EventTime::MIN => {
+                    probes.hit("idle partition that never spoke");
+                }
+                PartitionState::Idle => probes.hit("idle partition"),
+                PartitionState::CatchingUp => probes.hit("idle partition wakes"),
+                PartitionState::Active | PartitionState::Finished => {}
+            }
+            if partition.is_waiting {
+                probes.hit("partition waits for one that is behind");
+            }
+        }
+    }
+
+    /// A source has taken what it read.
+    pub(crate) fn taken(&mut self, taken: &Taken, probes: &mut Probes) {
+        let rejected = taken.too_far.len() as u64;
+        self.rejected += rejected;
+        if rejected > 0 {
+            probes.hit("record too far in the future, rejected");
+        }
+        if taken.marks.clamped > rejected {
+            probes.hit("record too far in the future, kept");
+        }
+    }
+
+    /// A source hands on records.
+    pub(crate) fn handed_on(&mut self, source: usize, batch: &RowBatch) {
+        let count = self.counts.entry(source).or_default();
+        for index in 0..batch.len() {
+            self.handed_on.insert(batch.position(index).offset, (source, *count));
+        }
+        // Those of one batch are covered together.
+        *count += batch.len() as u64;
+    }
+
+    /// A shard is about to handle a message.
+    pub(crate) fn before(
+        &mut self,
+        shard: usize,
+        letter: &Letter,
+        options: &Options,
+        probes: &mut Probes,
+    ) {
+        match letter {
+            Letter::Records { batch, .. } => self.records(shard, batch, options, probes),
+            Letter::Marked(mark, covered) => {
+                self.covered[shard] = covered.clone();
+                let watermark = match mark {
+                    Mark::Watermark(watermark) => *watermark,
+                    Mark::Cycle(cycle) => cycle.watermark,
+                    Mark::End => return,
+                };
+                self.logs[shard].push((usize::MAX, Arrival::Watermark(watermark)));
+            }
+            Letter::StageMarked(mark) => {
+                let place = (mark.stage, shard, mark.from);
+                let last = self.stage_marks.insert(place, mark.watermark);
+                let last = last.unwrap_or(Watermark::MIN);
+                assert!(last <= mark.watermark, "{WM_1}: {mark:?} after {last}");
+                let others = self
+                    .stage_marks
+                    .iter()
+                    .filter(|((stage, to, _), _)| (*stage, *to) == (mark.stage, shard));
+                if others.clone().any(|(_, watermark)| *watermark != mark.watermark) {
+                    probes.hit("senders of an exchange stand apart");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn records(&mut self, shard: usize, batch: &RowBatch, options: &Options, probes: &mut Probes) {
+        for index in 0..batch.len() {
+            let number = batch.position(index).offset;
+            let (source, count) = self.handed_on[&number];
+            let covered = self.covered[shard].get(source).copied().unwrap_or(0);
+            assert!(count >= covered, "{ORDER_1}: record {number} comes behind a mark over it");
+            let entries = &options.partitions[source].entries;
+            let entry = entries.iter().find(|entry| entry.number as u64 == number).unwrap();
+            let times = entries.iter().map(|entry| entry.record.time.as_millis());
+            let lowest = times.min().unwrap_or(0);
+            if entry.record.time.as_millis().saturating_sub(lowest) > TEN_YEARS / 2 {
+                probes.hit("record that jumps ten years");
+            }
+            // Where records take the time of their arrival, that is their time.
+            let record = Record { time: batch.time(index), values: entry.record.values.clone() };
+            self.logs[shard].push((number as usize, Arrival::Record(record)));
+        }
+    }
+
+    /// A shard has handled a message.
+    pub(crate) fn after(&mut self, number: usize, shard: &Shard) {
+        let passed = shard.passed();
+        for (stage, key, window) in shard.windows() {
+            let stage = &self.plan.stages[stage.index()];
+            let complete = stage.window.complete_at(window);
+            let expires = complete.saturating_add(stage.allowed_lateness);
+            assert!(
+                expires > passed.0,
+                "{GC_1}: shard {number} keeps {window} of {} {key:?} at {passed}",
+                stage.name
+            );
+        }
+    }
+
+    /// A sink takes panes.
+    pub(crate) fn panes(
+        &mut self,
+        shard: usize,
+        batch: &PaneBatch,
+        order: &SinkOrder,
+        probes: &mut Probes,
+    ) {
+        if let Err(overtaken) = order.panes(shard, batch) {
+            panic!("{ORDER_1}: {overtaken:?}");
+        }
+        let plan = self.plan.clone();
+        let stage = &plan.stages[batch.stage.index()];
+        let mut taken_back = None;
+        for (meta, key, values) in batch.iter(stage.key.words(), stage.aggregates.words()) {
+            let key = KeyValues(stage.key.values(key, &self.symbols));
+            let results = (0..stage.aggregates.accumulators().len())
+                .map(|index| stage.aggregates.result(values, index, &self.symbols));
+            let values = results.collect();
+            self.owned((stage.id, key.clone()), shard, stage.kind);
+            match meta.kind {
+                PaneKind::Retract => {
+                    probes.hit("pane taken back");
+                    taken_back = Some(meta.window);
+                }
+                PaneKind::Insert => {
+                    if taken_back.take().is_some_and(|window| window != meta.window) {
+                        probes.hit("session merged away and taken back");
+                    }
+                    match meta.timing {
+                        Timing::Early => probes.hit("early pane"),
+                        Timing::Late => probes.hit("late pane"),
+                        Timing::TimedOut => probes.hit("pane of a window that timed out"),
+                        Timing::OnTime => {}
+                    }
+                    if stage.kind != StageKind::TopK {
+                        self.follow((stage.id, key.clone()), meta);
+                    }
+                }
+            }
+            self.panes.push(Seen { stage: stage.id, key, meta: *meta, values });
+        }
+    }
+
+    /// A key is heard of from one shard only. The entries of a list are where their parent is.
+    fn owned(&mut self, key: (StageId, KeyValues), shard: usize, kind: StageKind) {
+        if kind != StageKind::TopK {
+            let owner = *self.owners.entry(key).or_insert(shard);
+            assert_eq!(owner, shard, "{SHARD_1}");
+        }
+    }
+
+    fn follow(&mut self, (stage, key): (StageId, KeyValues), meta: &PaneMeta) {
+        let place = (stage, key, meta.is_other, meta.window);
+        let last = self.last.insert(place, (meta.index, meta.timing));
+        match last {
+            None => assert_eq!(meta.index, 0, "{PANE_2}: {meta:?}"),
+            Some((index, timing)) => {
+                assert_eq!(meta.index, index + 1, "{PANE_2}: {meta:?}");
+                let may_follow = match timing {
+                    Timing::Early => true,
+                    Timing::OnTime | Timing::TimedOut | Timing::Late => meta.timing == Timing::Late,
+                };
+                assert!(may_follow, "{PANE_1}: {meta:?} after {timing:?}");
+            }
+        }
+    }
+
+    /// A sink takes late copies.
+    pub(crate) fn late(&mut self, shard: usize, batch: &LateBatch, probes: &mut Probes) {
+        let stage = &self.plan.stages[batch.stage.index()];
+        for copy in batch.iter() {
+            let place = Place {
+                grouping: stage.name.strip_suffix("/all").unwrap_or(&stage.name).into(),
+                key: KeyValues(stage.key.values(copy.key, &self.symbols)),
+                window: copy.window,
+                is_other: false,
+            };
+            let is_alone = !stage.window.is_merging();
+            match copy.reason {
+                LateReason::Late => {
+                    probes.hit("late record");
+                    let was_expired = is_alone && self.expired.contains(&place);
+                    assert!(!was_expired, "{LATE_1}: late after it has expired: {place:?}");
+                }
+                LateReason::Expired => {
+                    probes.hit("expired record");
+                    self.expired.insert(place.clone());
+                }
+                LateReason::Closed => probes.hit("closed record"),
+                LateReason::Refused => {}
+            }
+            let record = copy.position.offset as usize;
+            self.late.push(Listed { shard, reason: copy.reason, record, place });
+        }
+    }
+
+    /// A shard has told a sink what has passed.
+    pub(crate) fn passed(&mut self, place: (usize, usize), watermark: Watermark) {
+        let last = self.passed.insert(place, watermark).unwrap_or(Watermark::MIN);
+        assert!(last < watermark, "{WM_1}: {watermark} passes after {last}");
+    }
+
+    /// Everybody has ended.
+    pub(crate) fn end(&mut self, coordinator: &CoordinatorNode) {
+        let watermark = coordinator.machine().watermark();
+        assert_eq!(watermark, Watermark::MAX, "LIVENESS: the watermark has not come to the end");
+    }
+}
