@@ -8,7 +8,7 @@ use crate::records::{Event, recut};
 use crate::sinks::Sinks;
 use crate::wide::Closing;
 use crate::world::{Listed, Seen, World};
-use crate::{Case, check_run, config, planned, play, run};
+use crate::{Case, check_run, config, planned, play, run, wide_cases};
 use nilometer_model::batch::{Evaluation, evaluate, readers};
 use nilometer_model::engine::Engine;
 use nilometer_model::invariant::{ROLL_1, SHARD_1};

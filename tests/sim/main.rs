@@ -26,15 +26,12 @@ mod records;
 #[expect(dead_code, reason = "shared with the property tests, which use more of it")]
 #[path = "../property/sinks.rs"]
 mod sinks;
-#[expect(dead_code, reason = "shared with the property tests, which use more of it")]
 #[path = "../property/triggers.rs"]
 mod triggers;
 mod verdict;
 mod watch;
-#[expect(dead_code, reason = "shared with the property tests, which use more of it")]
 #[path = "../property/wide.rs"]
 mod wide;
-#[expect(dead_code, reason = "shared with the property tests, which use more of it")]
 #[path = "../property/windows.rs"]
 mod windows;
 mod world;

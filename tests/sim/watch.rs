@@ -134,7 +134,7 @@ impl Watch {
                 let watermark = match mark {
                     Mark::Watermark(watermark) => *watermark,
                     Mark::Cycle(cycle) => cycle.watermark,
-                    Mark::End => return,
+                    Mark::Shares(_) | Mark::End => return,
                 };
                 self.logs[shard].push((usize::MAX, Arrival::Watermark(watermark)));
             }

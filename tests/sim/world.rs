@@ -45,7 +45,7 @@ pub(crate) struct Seen {
 }
 
 /// More steps than any run needs: beyond it something waits for ever.
-const STEPS_MAX: usize = 60_000;
+const STEPS_MAX: usize = 20_000;
 /// While so many messages wait the clock does not tick.
 const WAITING: usize = 30;
 /// Steps that are told of when a run fails.
@@ -113,7 +113,7 @@ impl World {
         let is_in_step = options.rules.reads_in_step(watermarks.iter());
         let patience: Vec<_> = options.watermarks.iter().map(|one| one.idle_after).collect();
         let rules = plan.engine.heeds(options.rules);
-        let coordinator = Coordinator::new(rules, &patience, 0);
+        let coordinator = Coordinator::new(rules, &patience, plan.shares.len());
         let counts = (options.partitions.len(), options.shards);
         let refinement = Arc::new(Refinement::bind(&[], None, &plan.row, &symbols).unwrap());
         let partitions = options.partitions.iter().cloned().zip(watermarks).zip(0_u32..);
