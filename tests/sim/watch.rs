@@ -64,7 +64,7 @@ impl Watch {
             given: Watermark::MIN,
             handed_on: BTreeMap::new(),
             counts: BTreeMap::new(),
-            covered: vec![Arc::new(Vec::new()); shards],
+            covered: (0..shards).map(|_| Arc::default()).collect(),
             logs: vec![Vec::new(); shards],
             stage_marks: BTreeMap::new(),
             passed: BTreeMap::new(),

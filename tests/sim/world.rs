@@ -45,7 +45,7 @@ pub(crate) struct Seen {
 }
 
 /// More steps than any run needs: beyond it something waits for ever.
-const STEPS_MAX: usize = 20_000;
+const STEPS_MAX: usize = 40_000;
 /// While so many messages wait the clock does not tick.
 const WAITING: usize = 30;
 /// Steps that are told of when a run fails.
@@ -203,6 +203,10 @@ impl World {
         let waiting: usize = self.mailboxes.values().map(VecDeque::len).sum();
         let is_clocks_turn = waiting < WAITING && self.dice.one_in(self.options.tick_in);
         let is_ticking = self.sends.get(&Who::Clock).is_some_and(|sends| !sends.is_empty());
+        if able.is_empty() {
+            // Nothing happens for a while.
+            self.now += self.dice.between(0, 20);
+        }
         if able.is_empty() || is_clocks_turn && !is_ticking {
             return self.tick();
         }
