@@ -25,7 +25,7 @@ fn transcripts(folder: &str) -> Vec<(PathBuf, String)> {
 
 /// All transcripts that match.
 fn all_transcripts() -> Vec<(PathBuf, String)> {
-    let folders = ["", "/paper", "/triggers", "/windows"];
+    let folders = ["", "/book", "/paper", "/triggers", "/windows"];
     folders.into_iter().flat_map(|name| transcripts(&format!("transcripts{name}"))).collect()
 }
 
@@ -67,7 +67,7 @@ fn the_transcripts_match() {
 #[test]
 fn every_pipeline_for_transcripts_has_one() {
     let used: Vec<_> = all_transcripts().iter().map(|(_, text)| pipeline(text)).collect();
-    for folder in ["", "/paper", "/triggers", "/windows"] {
+    for folder in ["", "/book", "/paper", "/triggers", "/windows"] {
         for entry in fs::read_dir(root().join(format!("pipelines{folder}"))).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|ending| ending == "toml") {

@@ -1,12 +1,14 @@
 //! The examples of the book "Streaming Systems": thirteen configurations over nine values, with all
 //! that Beam says of each pane. On-time panes are always emitted, touching sessions stay apart.
+//! Eleven of them are transcripts, too, which have to say the same; the others need code.
 
 use crate::custom::UntilTheNext;
 use crate::kit::{Pane, Run, after_watermark, fixed, repeat, sessions, span, sums};
 use nilometer_model::custom::Custom;
-use nilometer_model::pane::{AccumulationMode, Emission};
+use nilometer_model::pane::{AccumulationMode, Emission, Timing};
 use nilometer_model::plan::Grouping;
 use nilometer_model::time::{EventTime, ProcessingTime, Window};
+use nilometer_model::transcript::{Expectation, ExpectedPane, Input, parse};
 use nilometer_model::trigger::{CustomTrigger, Facts, Seen, Trigger};
 use nilometer_model::window::{Touching, WindowFn};
 use serde_json::Value;
@@ -36,32 +38,52 @@ fn instant(text: &str) -> i64 {
     ((parts[0] - 12) * 3_600 + parts[1] * 60 + parts[2]) * 1_000
 }
 
-/// Plays the timeline on a stage.
-fn play(grouping: Grouping, stream: &[char]) -> Vec<Pane> {
-    let book = book();
-    let mut run = Run::new(grouping);
-    let mut panes = Vec::new();
-    for entry in book["timeline"].as_array().unwrap() {
+/// What happens on the timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Happens {
+    Watermark(i64),
+    End,
+    Clock(i64),
+    /// Event time and value.
+    Record(i64, i64),
+}
+
+/// The timeline of a stream.
+fn timeline(stream: &[char]) -> Vec<Happens> {
+    let mut timeline = Vec::new();
+    for entry in book()["timeline"].as_array().unwrap() {
         let what = entry[0].as_str().unwrap();
         let what = match what.split_once(' ') {
             Some((prefix, what)) if stream.iter().any(|one| prefix.starts_with(*one)) => what,
             Some(_) => continue,
             None => what,
         };
-        panes.extend(match what {
+        timeline.push(match what {
             "watermark" => match instant(entry[1].as_str().unwrap()) {
-                i64::MAX => run.end(),
-                watermark => run.watermark(watermark),
+                i64::MAX => Happens::End,
+                watermark => Happens::Watermark(watermark),
             },
-            "proc" => run.tick(instant(entry[1].as_str().unwrap())),
+            "proc" => Happens::Clock(instant(entry[1].as_str().unwrap())),
             "add" => {
                 let (value, time) = (entry[1].as_i64().unwrap(), entry[2].as_str().unwrap());
-                run.records(&[("TeamX", instant(time), value)])
+                Happens::Record(instant(time), value)
             }
             other => panic!("{other} is nothing that happens"),
         });
     }
-    panes
+    timeline
+}
+
+/// Plays the timeline on a stage.
+fn play(grouping: Grouping, stream: &[char]) -> Vec<Pane> {
+    let mut run = Run::new(grouping);
+    let happens = |what| match what {
+        Happens::Watermark(watermark) => run.watermark(watermark),
+        Happens::End => run.end(),
+        Happens::Clock(now) => run.tick(now),
+        Happens::Record(time, value) => run.records(&[("TeamX", time, value)]),
+    };
+    timeline(stream).into_iter().flat_map(happens).collect()
 }
 
 /// What the book says of a pane, in one line.
@@ -152,6 +174,71 @@ fn every_configuration_gives_the_panes_of_the_book() {
         wanted.sort();
         got.sort();
         assert_eq!(got, wanted, "{name}: {}", book["configurations"][name]);
+    }
+}
+
+/// What a transcript expects, as the book says it. Panes of a window come in the order of their
+/// indices.
+fn written(panes: &[ExpectedPane]) -> Vec<String> {
+    let mut said = Vec::new();
+    for (number, pane) in panes.iter().enumerate() {
+        let is_early = pane.timing == Timing::Early;
+        let before = panes[..number].iter().filter(|other| other.window == pane.window);
+        let before = before.filter(|other| other.timing != Timing::Early).count() as i64;
+        let (timing, last) = (pane.timing.name(), if pane.is_last { " last" } else { "" });
+        let time = match pane.window.last_instant() {
+            EventTime::MAX => "+inf".to_owned(),
+            time => time.as_millis().div_euclid(1_000).to_string(),
+        };
+        let (window, sum, index) = (pane.window, &pane.values["sum"], pane.index);
+        let nonspeculative = if is_early { -1 } else { before };
+        said.push(format!("{window} {sum} @{time} {timing} #{index}/{nonspeculative}{last}"));
+    }
+    said
+}
+
+#[test]
+fn the_transcripts_of_the_examples_are_those_of_the_book() {
+    let book = book();
+    for (name, stream) in [
+        ("2_1", BATCH),
+        ("2_2", BATCH),
+        ("2_3", BATCH),
+        ("2_5", BATCH),
+        ("2_6left", PERFECT),
+        ("2_6right", HEURISTIC),
+        ("2_7left", PERFECT),
+        ("2_7right", HEURISTIC),
+        ("2_8", HEURISTIC_AND_SIX),
+        ("2_9", HEURISTIC),
+        ("4_3", HEURISTIC),
+    ] {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts/book");
+        let text = std::fs::read_to_string(format!("{folder}/example_{name}.txt")).unwrap();
+        let (mut happens, mut panes) = (Vec::new(), Vec::new());
+        for scene in parse(&text).unwrap().steps {
+            happens.push(match scene.input {
+                Input::Watermark { time, .. } => Happens::Watermark(time.as_millis()),
+                Input::End => Happens::End,
+                Input::Clock(now) => Happens::Clock(now.as_millis()),
+                Input::Records(lines) => {
+                    let value = lines[0].fields["v"].as_i64().unwrap();
+                    Happens::Record(lines[0].time.as_millis(), value)
+                }
+                other => panic!("{other:?} is nothing that happens"),
+            });
+            panes.extend(scene.expected.into_iter().filter_map(|expected| match expected.what {
+                Expectation::Pane(pane) => Some(pane),
+                Expectation::Gone { .. } | Expectation::Dropped { .. } => None,
+            }));
+        }
+        assert_eq!(happens, timeline(stream), "{name}");
+        let examples = book["expected"][format!("Example{name}")].as_array().unwrap();
+        let mut wanted: Vec<_> = examples.iter().map(expected).collect();
+        let mut got = written(&panes);
+        wanted.sort();
+        got.sort();
+        assert_eq!(got, wanted, "{name}");
     }
 }
 
