@@ -5,12 +5,14 @@
 //! datagrams are counted beside, they are no outcomes.
 
 use nilometer_model::flow::MalformedFlow;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Counters by name, few of them: a linear search beats a map, and nothing allocates per count.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
-    entries: Vec<(&'static str, u64)>,
+    entries: Vec<(Cow<'static, str>, u64)>,
 }
 
 impl Counts {
@@ -18,7 +20,7 @@ impl Counts {
     pub fn add(&mut self, name: &'static str, count: u64) {
         match self.entries.iter_mut().find(|(known, _)| *known == name) {
             Some((_, total)) => *total = total.saturating_add(count),
-            None => self.entries.push((name, count)),
+            None => self.entries.push((Cow::Borrowed(name), count)),
         }
     }
 
@@ -33,9 +35,9 @@ impl Counts {
     }
 
     /// The counters in the order of their names, those at zero left out.
-    pub fn sorted(&self) -> Vec<(&'static str, u64)> {
-        let mut entries: Vec<_> =
-            self.entries.iter().copied().filter(|(_, count)| *count > 0).collect();
+    pub fn sorted(&self) -> Vec<(&str, u64)> {
+        let entries = self.entries.iter().filter(|(_, count)| *count > 0);
+        let mut entries: Vec<_> = entries.map(|(name, count)| (&**name, *count)).collect();
         entries.sort_unstable();
         entries
     }
@@ -43,7 +45,10 @@ impl Counts {
     /// Adds every counter of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (name, count) in &other.entries {
-            self.add(name, *count);
+            match self.entries.iter_mut().find(|(known, _)| known == name) {
+                Some((_, total)) => *total = total.saturating_add(*count),
+                None => self.entries.push((name.clone(), *count)),
+            }
         }
     }
 }
@@ -51,6 +56,15 @@ impl Counts {
 impl Serialize for Counts {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.sorted())
+    }
+}
+
+impl<'de> Deserialize<'de> for Counts {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let entries = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        Ok(Self {
+            entries: entries.into_iter().map(|(name, count)| (name.into(), count)).collect(),
+        })
     }
 }
 
@@ -107,7 +121,7 @@ impl Reason {
 }
 
 /// Datagrams of a collector or a capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Datagrams {
     /// Received, or found in a capture.
     pub read: u64,
@@ -120,7 +134,7 @@ pub struct Datagrams {
 }
 
 /// What a source has counted since it was opened.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceAccount {
     /// Records read: lines, flow records. One that is split in two counts twice.
     pub read: u64,

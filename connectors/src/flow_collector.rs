@@ -1,10 +1,12 @@
 //! Flow records from the network: a UDP socket that exporters send to.
 
 use crate::capture::collector::Collector;
-use crate::flow_feed::FlowFeed;
+use crate::flow_feed::{FeedImage, FlowFeed};
 use crate::flow_intake::{FlowContext, FlowIntake};
-use crate::netflow::DecoderSettings;
-use crate::source::{Polled, Progress, Source, SourceError, State};
+use crate::netflow::{DecoderSettings, FlowDecoder};
+use crate::source::{
+    Polled, Position, Progress, Source, SourceError, State, position_of, state_of,
+};
 use nilometer_model::row::RowLayout;
 use nilometer_model::symbol::Symbols;
 use std::net::SocketAddr;
@@ -33,6 +35,8 @@ pub struct FlowCollector {
     feed: FlowFeed,
     origin: Arc<str>,
     datagrams: u64,
+    /// Datagrams that processes before this one have dropped.
+    dropped_before: u64,
 }
 
 /// How long a poll waits for the first datagram.
@@ -57,7 +61,12 @@ impl FlowCollector {
             .map_err(|source| SourceError::Socket { address: (&*origin).into(), source })?;
         let intake = FlowIntake::new(settings.context, layout, symbols, settings.partition);
         let feed = FlowFeed::new(settings.decoder, intake);
-        Ok(Self { collector, feed, origin, datagrams: 0 })
+        Ok(Self { collector, feed, origin, datagrams: 0, dropped_before: 0 })
+    }
+
+    /// Datagrams dropped so far.
+    fn dropped(&self) -> u64 {
+        self.collector.dropped().saturating_add(self.dropped_before)
     }
 
     /// Where it listens: the port that was found, if any was asked for.
@@ -88,7 +97,7 @@ impl Source for FlowCollector {
             self.datagrams += 1;
             letter_bytes += self.feed.take(received.datagram(), &self.origin, self.datagrams, out);
         }
-        out.account.datagrams.dropped = self.collector.dropped();
+        out.account.datagrams.dropped = self.dropped();
         Ok(state)
     }
 
@@ -96,9 +105,24 @@ impl Source for FlowCollector {
         None
     }
 
+    /// What exporters have told is kept; what they send while nobody listens is lost.
+    fn position(&self) -> Position {
+        let state = (self.datagrams, self.dropped(), self.feed.image());
+        Position { bytes: position_of(&state), is_exact: false }
+    }
+
+    fn resume(&mut self, position: &[u8]) -> Result<(), SourceError> {
+        let (datagrams, dropped, feed) =
+            state_of::<(u64, u64, FeedImage<FlowDecoder>)>(position, &self.origin)?;
+        self.datagrams = datagrams;
+        self.dropped_before = dropped;
+        self.feed.resume(feed);
+        Ok(())
+    }
+
     fn stop(&mut self, out: &mut Polled) {
         self.collector.stop();
-        out.account.datagrams.dropped = self.collector.dropped();
+        out.account.datagrams.dropped = self.dropped();
     }
 }
 

@@ -10,6 +10,7 @@ use crate::flow_intake::FlowIntake;
 use crate::netflow::{DecoderCounts, DecoderSettings, FlowDecoder};
 use crate::source::{Found, Polled};
 use nilometer_model::flow::Flow;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Makes records of datagrams.
@@ -23,6 +24,15 @@ pub(crate) struct FlowFeed {
     told: DecoderCounts,
 }
 
+/// A feed, for a later process: what its decoder has learned, the records begun, and what has been
+/// told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FeedImage<D> {
+    decoder: D,
+    records: u64,
+    told: DecoderCounts,
+}
+
 impl FlowFeed {
     pub(crate) fn new(settings: DecoderSettings, intake: FlowIntake) -> Self {
         Self {
@@ -31,6 +41,18 @@ impl FlowFeed {
             flows: Vec::new(),
             told: DecoderCounts::default(),
         }
+    }
+
+    /// What a later process needs to go on.
+    pub(crate) fn image(&self) -> FeedImage<&FlowDecoder> {
+        FeedImage { decoder: &self.decoder, records: self.intake.count_so_far(), told: self.told }
+    }
+
+    /// Goes on where `image` was taken.
+    pub(crate) fn resume(&mut self, image: FeedImage<FlowDecoder>) {
+        self.decoder.resume(image.decoder);
+        self.intake.resume(image.records);
+        self.told = image.told;
     }
 
     /// Takes in the flows of `datagram`, number `number` of `origin`. Returns the bytes of the

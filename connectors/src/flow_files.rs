@@ -7,14 +7,17 @@
 use crate::capture::pcap::{Capture, is_capture};
 use crate::capture::single::DatagramFile;
 use crate::capture::{CaptureError, Ending};
-use crate::flow_feed::{FlowFeed, tell_packets};
+use crate::flow_feed::{FeedImage, FlowFeed, tell_packets};
 use crate::flow_intake::{FlowContext, FlowIntake};
 use crate::input::{Gauge, Input};
-use crate::netflow::DecoderSettings;
-use crate::source::{Polled, Progress, Source, SourceError, State};
+use crate::netflow::{DecoderSettings, FlowDecoder};
+use crate::source::{
+    Polled, Position, Progress, Source, SourceError, State, position_of, state_of,
+};
 use crate::text::TRUNCATED_INPUT;
 use nilometer_model::row::RowLayout;
 use nilometer_model::symbol::Symbols;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -69,6 +72,20 @@ pub struct FlowFiles {
     total: u64,
 }
 
+/// A position of such a source. `D` is its decoder, or a reference to it.
+#[derive(Debug, Serialize, Deserialize)]
+struct FlowPosition<D> {
+    /// Files that wait.
+    waiting: usize,
+    /// Whether the file that was begun last is open.
+    is_open: bool,
+    /// The file that was begun last, and how many datagrams of it were read.
+    last: (Box<str>, u64),
+    /// Bytes of the files read to their end.
+    done: u64,
+    feed: FeedImage<D>,
+}
+
 #[derive(Debug)]
 struct OpenCapture {
     capture: Capture,
@@ -107,6 +124,23 @@ impl FlowFiles {
             done: 0,
             total,
         })
+    }
+
+    /// Opens the capture at `path`, and leaves out the datagrams that were read.
+    fn resume_capture(&mut self, path: &Path) -> Result<(), SourceError> {
+        let input = Input::open(path).map_err(|source| unreadable(path, source))?;
+        let gauge = input.gauge();
+        let mut capture = capture(path, input)?;
+        let (origin, read) = &self.last;
+        for number in 0..*read {
+            let datagram = capture.next_datagram().map_err(|source| unreadable(path, source))?;
+            if datagram.is_none() {
+                let detail = format!("it has {number} datagrams, and {read} of it were read");
+                return Err(SourceError::resume(origin, detail));
+            }
+        }
+        self.open = Some(OpenCapture { capture, gauge });
+        Ok(())
     }
 
     /// Begins the file at `path`. Returns the bytes of the dead letters that this gave.
@@ -182,6 +216,34 @@ impl Source for FlowFiles {
     fn progress(&self) -> Option<Progress> {
         let open = self.open.as_ref().map_or(0, |open| open.gauge.done());
         Some(Progress { done: self.done.saturating_add(open), total: self.total })
+    }
+
+    fn position(&self) -> Position {
+        let (origin, read) = &self.last;
+        let state = FlowPosition {
+            waiting: self.waiting.len(),
+            is_open: self.open.is_some(),
+            last: ((&**origin).into(), *read),
+            done: self.done,
+            feed: self.feed.image(),
+        };
+        Position { bytes: position_of(&state), is_exact: true }
+    }
+
+    fn resume(&mut self, position: &[u8]) -> Result<(), SourceError> {
+        let FlowPosition { waiting, is_open, last: (origin, read), done, feed } =
+            state_of::<FlowPosition<FlowDecoder>>(position, "flow files")?;
+        let mut begun = None;
+        while self.waiting.len() > waiting {
+            begun = self.waiting.pop_front();
+        }
+        self.last = (origin.into(), read);
+        self.done = done;
+        self.feed.resume(feed);
+        match begun {
+            Some(path) if is_open => self.resume_capture(&path),
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

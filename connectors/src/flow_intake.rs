@@ -46,6 +46,16 @@ impl FlowIntake {
         Self { context, rows: FlowRows::new(layout), symbols, position }
     }
 
+    /// How many records were begun.
+    pub(crate) fn count_so_far(&self) -> u64 {
+        self.position.offset
+    }
+
+    /// Goes on behind `count` records that were begun by another.
+    pub(crate) fn resume(&mut self, count: u64) {
+        self.position.offset = count;
+    }
+
     /// Counts `flow` as read and appends it to the batch of `out`, or rejects it. The reverse
     /// direction of a biflow is a record of its own where the settings say so.
     pub fn take(&mut self, flow: &Flow, found: Found<'_>, out: &mut Polled) {

@@ -5,7 +5,7 @@
 //! to there, then [`io::ErrorKind::UnexpectedEof`].
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +37,35 @@ impl Input {
         let file = File::open(path)?;
         let total = file.metadata()?.len();
         Self::unpack(file, total)
+    }
+
+    /// Opens the file at `path` behind the first `offset` bytes of its content. What is not packed
+    /// is not read up to there.
+    ///
+    /// # Errors
+    /// The file cannot be opened or read, or has less content: then it is
+    /// [`io::ErrorKind::UnexpectedEof`].
+    pub fn open_at(path: &Path, offset: u64) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let total = file.metadata()?.len();
+        let mut head = Vec::with_capacity(ZSTD.len());
+        file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head)?;
+        if Packing::of(&head) == Packing::None {
+            if total < offset {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            file.seek(SeekFrom::Start(offset))?;
+            let done = Arc::new(AtomicU64::new(offset));
+            let rest = BufReader::with_capacity(
+                BUFFER_BYTES,
+                Counted { reader: file, done: done.clone() },
+            );
+            return Ok(Self { reader: Box::new(rest), done, total });
+        }
+        file.rewind()?;
+        let mut input = Self::unpack(file, total)?;
+        let skipped = io::copy(&mut input.by_ref().take(offset), &mut io::sink())?;
+        if skipped < offset { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(input) }
     }
 
     /// The content of `packed`, which has `total` bytes as far as is known.
@@ -166,6 +195,25 @@ mod tests {
         }
         for short in [&b""[..], b"x", b"\x1f", b"\x28\xb5\x2f"] {
             assert_eq!(unpacked(short.to_vec()), (short.to_vec(), None));
+        }
+    }
+
+    #[test]
+    fn a_file_is_opened_behind_its_beginning() {
+        let text = text();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        for packed in [text.clone(), gzip(&text), zstd::encode_all(&text[..], 3).unwrap()] {
+            std::fs::write(&path, packed).unwrap();
+            for offset in [0, 1, 3, 4, 300_000, text.len()] {
+                let mut rest = Vec::new();
+                let mut input = Input::open_at(&path, offset as u64).unwrap();
+                input.read_to_end(&mut rest).unwrap();
+                assert!(rest == text[offset..], "from {offset}");
+                assert_eq!(input.done(), input.total());
+            }
+            let error = Input::open_at(&path, text.len() as u64 + 1).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         }
     }
 

@@ -20,4 +20,5 @@ pub mod netflow;
 pub mod panes;
 pub mod sink;
 pub mod source;
+pub mod store;
 pub mod text;

@@ -7,6 +7,7 @@
 use crate::account::{Reason, SourceAccount};
 use crate::dead_letter::{DeadLetter, Place};
 use nilometer_model::row::{RowBatch, RowLayout};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
 
@@ -32,6 +33,46 @@ pub trait Source: Send {
     /// that has taken in what it has not given yet (datagrams in a queue) counts that in `out`; it
     /// appends no record.
     fn stop(&mut self, _out: &mut Polled) {}
+
+    /// What a later process needs to go on behind everything that was given so far. By default, a
+    /// source that can only begin anew.
+    fn position(&self) -> Position {
+        Position::default()
+    }
+
+    /// Goes on at a position that a source with the same settings told. Called before the first
+    /// poll, or not at all. Nothing is counted in the account: that of the position goes on.
+    ///
+    /// # Errors
+    /// The input is not what it was, or `position` is not one of this source.
+    fn resume(&mut self, _position: &[u8]) -> Result<(), SourceError> {
+        Ok(())
+    }
+}
+
+/// How far a source has read, for a later process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Position {
+    /// In a form that only the source knows.
+    pub bytes: Vec<u8>,
+    /// Whether the input can be read again from there, and gives the same records. Otherwise what
+    /// comes until somebody reads again is lost.
+    pub is_exact: bool,
+}
+
+/// The position that `state` is.
+pub(crate) fn position_of(state: &impl Serialize) -> Vec<u8> {
+    // Into memory, of types that all serialise: nothing can fail.
+    postcard::to_stdvec(state).unwrap_or_default()
+}
+
+/// The state that a position of `origin` is.
+pub(crate) fn state_of<'a, S: Deserialize<'a>>(
+    position: &'a [u8],
+    origin: &str,
+) -> Result<S, SourceError> {
+    postcard::from_bytes(position)
+        .map_err(|_| SourceError::resume(origin, "its position is not one of this source"))
 }
 
 /// What a source can say after a poll.
@@ -138,6 +179,16 @@ pub enum SourceError {
         /// What it is instead.
         found: Box<str>,
     },
+    /// An input is not what it was when its position was stored.
+    #[error(
+        "cannot go on in `{origin}`: {detail}; put it back as it was, or delete the state directory to start anew"
+    )]
+    Resume {
+        /// Path as the user wrote it, or what the input is.
+        origin: Box<str>,
+        /// What is different.
+        detail: Box<str>,
+    },
     /// A socket cannot be bound or read.
     #[error(
         "cannot listen on {address}: {source}; check that the address is of this machine and that the port is free"
@@ -148,4 +199,10 @@ pub enum SourceError {
         /// What the operating system says.
         source: io::Error,
     },
+}
+
+impl SourceError {
+    pub(crate) fn resume(origin: &str, detail: impl Into<Box<str>>) -> Self {
+        Self::Resume { origin: origin.into(), detail: detail.into() }
+    }
 }

@@ -20,5 +20,13 @@ pub const ROLL_1: &str = "ROLL-1";
 /// A key group has exactly one shard.
 pub const SHARD_1: &str = "SHARD-1";
 
+/// At most one epoch is in flight.
+pub const EPOCH_1: &str = "EPOCH-1";
+/// A stored epoch is all or nothing.
+pub const EPOCH_2: &str = "EPOCH-2";
+/// A stored position covers exactly the stored state.
+pub const POS_1: &str = "POS-1";
+
 /// All of them.
-pub const ALL: [&str; 8] = [ORDER_1, WM_1, LATE_1, PANE_1, PANE_2, GC_1, ROLL_1, SHARD_1];
+pub const ALL: [&str; 11] =
+    [ORDER_1, WM_1, LATE_1, PANE_1, PANE_2, GC_1, ROLL_1, SHARD_1, EPOCH_1, EPOCH_2, POS_1];

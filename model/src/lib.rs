@@ -16,6 +16,7 @@ mod cells;
 mod changes;
 pub mod custom;
 pub mod engine;
+pub mod epoch;
 mod exchange;
 pub mod expr;
 pub mod flow;

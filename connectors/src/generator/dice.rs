@@ -3,8 +3,10 @@
 //! SplitMix64 (Steele, Lea, Flood 2014): one word of state, and any number of a sequence can be
 //! computed without those before it, which makes [`Dice::of`] a hash as well.
 
+use serde::{Deserialize, Serialize};
+
 /// A sequence of random numbers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Dice {
     state: u64,
 }

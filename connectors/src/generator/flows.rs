@@ -92,6 +92,17 @@ impl FlowGenerator {
         }
     }
 
+    /// What fixes the next record, and all after it: see [`FlowGenerator::resume`].
+    pub(crate) fn image(&self) -> (u64, Dice) {
+        (self.next, self.dice.clone())
+    }
+
+    /// Goes on where a generator of the same settings and start was.
+    pub(crate) fn resume(&mut self, (next, dice): (u64, Dice)) {
+        self.next = next;
+        self.dice = dice;
+    }
+
     /// How many records it has given.
     pub fn position(&self) -> u64 {
         self.next

@@ -6,7 +6,9 @@
 use super::{FlowGenerator, GeneratorSettings, Start};
 use crate::dead_letter::Place;
 use crate::flow_intake::FlowIntake;
-use crate::source::{Found, Polled, Progress, Source, SourceError, State};
+use crate::source::{
+    Found, Polled, Position, Progress, Source, SourceError, State, position_of, state_of,
+};
 use nilometer_model::time::EventTime;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,9 +17,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct GeneratorSource {
     flows: FlowGenerator,
+    settings: GeneratorSettings,
+    /// Event time of the first record.
+    start: EventTime,
     intake: FlowIntake,
     origin: Arc<str>,
-    records: Option<u64>,
     pace: Option<Pace>,
 }
 
@@ -28,9 +32,8 @@ impl GeneratorSource {
             Start::At(start) => (start, None),
             Start::Now => (now(), Some(Pace { begun: Instant::now(), rate: settings.rate.max(1) })),
         };
-        let records = settings.records;
-        let flows = FlowGenerator::new(settings, start);
-        Self { flows, intake, origin: "generator".into(), records, pace }
+        let flows = FlowGenerator::new(settings.clone(), start);
+        Self { flows, settings, start, intake, origin: "generator".into(), pace }
     }
 }
 
@@ -52,7 +55,28 @@ impl Source for GeneratorSource {
     }
 
     fn progress(&self) -> Option<Progress> {
-        self.records.map(|total| Progress { done: self.flows.position(), total })
+        self.settings.records.map(|total| Progress { done: self.flows.position(), total })
+    }
+
+    fn position(&self) -> Position {
+        let state = (self.start, self.flows.image(), self.intake.count_so_far());
+        Position { bytes: position_of(&state), is_exact: true }
+    }
+
+    fn resume(&mut self, position: &[u8]) -> Result<(), SourceError> {
+        let (start, flows, records) = state_of(position, &self.origin)?;
+        self.start = start;
+        self.flows = FlowGenerator::new(self.settings.clone(), start);
+        self.flows.resume(flows);
+        self.intake.resume(records);
+        if let Some(pace) = &mut self.pace {
+            // Records go on coming at the times that they have had from the start: what fell due
+            // in between comes at once.
+            let since_start = now().since(start).as_millis().unsigned_abs();
+            let begun = Instant::now().checked_sub(Duration::from_millis(since_start));
+            pace.begun = begun.unwrap_or(pace.begun);
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 //! NetFlow version 9 numbers its fields as IPFIX does up to 127 and, where exporters use more,
 //! mostly beyond; so one table serves both. A field that is not in it is skipped.
 
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The enterprise number of the reverse direction of a biflow (RFC 5103).
@@ -11,7 +12,7 @@ const CISCO: u32 = 9;
 const NTOP: u32 = 35_632;
 
 /// What a field says about a flow, or about the exporter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Element {
     OctetDelta,
     OctetTotal,
@@ -57,7 +58,7 @@ pub(super) enum Element {
 }
 
 /// How a time is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum TimeUnit {
     /// Seconds since 1970.
     Seconds,

@@ -12,6 +12,7 @@ use super::record::Draft;
 use super::template::{Definition, Template};
 use super::unsampled::Described;
 use nilometer_model::flow::{Flow, FlowVersion};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -34,7 +35,7 @@ const DOMAIN_BYTES: usize = 512;
 const ENTRY_BYTES: usize = 64;
 
 /// All exporters, by address.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Exporters {
     known: Recent<IpAddr, Exporter>,
     /// Bytes told since the last time that all was weighed, and what it weighed then. No less than
@@ -50,6 +51,11 @@ impl Default for Exporters {
 }
 
 impl Exporters {
+    /// Goes on with the exporters of `image`.
+    pub(super) fn resume(&mut self, image: Self) {
+        *self = Self { bytes_max: self.bytes_max, ..image };
+    }
+
     /// The exporter at `address`.
     pub(super) fn at(&mut self, address: IpAddr) -> &mut Exporter {
         self.known.get(address, EXPORTERS_MAX)
@@ -74,7 +80,7 @@ impl Exporters {
 }
 
 /// One exporter.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Exporter {
     domains: Recent<(FlowVersion, u32), Domain>,
     applications: HashMap<Box<[u8]>, Arc<str>>,
@@ -85,7 +91,7 @@ pub(super) struct Exporter {
 }
 
 /// One observation domain.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Domain {
     templates: HashMap<u16, Arc<Template>>,
     /// The sampling of the whole domain, and of single interfaces.
@@ -272,7 +278,8 @@ fn enter<K: Eq + Hash, V>(table: &mut HashMap<K, V>, key: K, value: V) -> bool {
 }
 
 /// A bounded table that forgets what was not asked for longest.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "K: Deserialize<'de> + Eq + Hash, V: Deserialize<'de>"))]
 struct Recent<K, V> {
     entries: HashMap<K, (u64, V)>,
     /// Counts the questions; the time of this table.

@@ -4,10 +4,11 @@
 //! kept, and the datagram is told to be damaged.
 
 use nilometer_model::flow::FlowVersion;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// What the header of a message says about all its records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Message {
     /// Who sent it.
     pub(super) exporter: IpAddr,

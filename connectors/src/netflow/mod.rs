@@ -21,6 +21,7 @@ use message::{Message, Set, Sets, half};
 use nilometer_model::flow::{Flow, FlowVersion};
 use pending::Pending;
 use record::Draft;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use template::Definition;
 use unsampled::Unsampled;
@@ -47,7 +48,7 @@ impl DecoderSettings {
 }
 
 /// What was found in the datagrams so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DecoderCounts {
     /// Datagrams.
     pub read: u64,
@@ -70,7 +71,7 @@ pub struct DecoderCounts {
 }
 
 /// Makes flows of datagrams.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct FlowDecoder {
     exporters: Exporters,
     pending: Pending,
@@ -90,6 +91,15 @@ impl FlowDecoder {
             unsampled: Unsampled::new(settings.sampler_wait_flows_max),
             counts: DecoderCounts::default(),
         }
+    }
+
+    /// Goes on with all that the decoder of `image` has learned and counted, within the bounds of
+    /// this one.
+    pub(crate) fn resume(&mut self, image: Self) {
+        self.exporters.resume(image.exporters);
+        self.pending.resume(image.pending);
+        self.unsampled.resume(image.unsampled);
+        self.counts = image.counts;
     }
 
     /// Appends the flows of one datagram to `out`, and those that waited for a template in it.

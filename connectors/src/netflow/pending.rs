@@ -5,11 +5,12 @@
 
 use super::message::Message;
 use nilometer_model::flow::FlowVersion;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 
 /// A data set whose template has not come yet.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Waiting {
     /// The message that it came in.
     pub(super) message: Message,
@@ -36,7 +37,7 @@ impl Waiting {
 }
 
 /// All sets that wait.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Pending {
     /// By the order in which they came.
     waiting: BTreeMap<u64, Waiting>,
@@ -53,6 +54,11 @@ impl Pending {
     pub(super) fn new(bytes_max: usize) -> Self {
         let (waiting, by_key) = (BTreeMap::new(), HashMap::new());
         Self { waiting, by_key, came: 0, bytes: 0, bytes_max }
+    }
+
+    /// Goes on with the sets that waited in `image`.
+    pub(super) fn resume(&mut self, image: Self) {
+        *self = Self { bytes_max: self.bytes_max, ..image };
     }
 
     /// Lets a set wait; returns how many sets did not find or keep a place.

@@ -11,19 +11,20 @@
 use super::element::Element;
 use netflow_parser::variable_versions::{ipfix, v9};
 use nom_derive::Parse;
+use serde::{Deserialize, Serialize};
 
 /// The length that means: the record says.
 const VARIABLE: u16 = u16::MAX;
 
 /// One field of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Field {
     element: Option<Element>,
     length: u16,
 }
 
 /// The layout of the records of a set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Template {
     fields: Vec<Field>,
     /// Where the fields lie that have an element, if all fields have a fixed length.

@@ -4,11 +4,12 @@
 //! the end of the input; none is lost here.
 
 use nilometer_model::flow::Flow;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 /// All flows that wait, in the order in which they came.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Unsampled {
     /// Flows and the samplers that they name.
     waiting: VecDeque<(u64, Flow)>,
@@ -19,6 +20,11 @@ impl Unsampled {
     /// Room for `flows_max` flows; none wait if it is zero.
     pub(super) fn new(flows_max: usize) -> Self {
         Self { waiting: VecDeque::new(), flows_max }
+    }
+
+    /// Goes on with the flows that waited in `image`.
+    pub(super) fn resume(&mut self, image: Self) {
+        self.waiting = image.waiting;
     }
 
     /// Lets a flow wait for `sampler`; what goes on instead is appended to `out`.

@@ -5,7 +5,7 @@
 
 use crate::account::Reason;
 use crate::source::{Found, Polled};
-use crate::text::feed::{Feed, Piece};
+use crate::text::feed::{Feed, FilePlace, Piece};
 use crate::text::rows::Rows;
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use std::io;
@@ -25,15 +25,15 @@ pub(crate) struct Cells {
     raw: Vec<u8>,
     /// Bytes of the row in the file.
     bytes: u64,
-    /// Line that the row begins on, from 1.
-    number: u64,
+    /// Where the row begins.
+    began: FilePlace,
     is_too_long: bool,
     is_complete: bool,
 }
 
 impl std::fmt::Debug for Cells {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cells").field("line", &self.number).finish_non_exhaustive()
+        f.debug_struct("Cells").field("began", &self.began).finish_non_exhaustive()
     }
 }
 
@@ -52,7 +52,7 @@ impl Cells {
             ends_len: 0,
             raw: Vec::new(),
             bytes: 0,
-            number: 0,
+            began: FilePlace::default(),
             is_too_long: false,
             is_complete: true,
         }
@@ -76,7 +76,12 @@ impl Cells {
 
     /// Line that the row begins on, from 1.
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.began.line
+    }
+
+    /// Where to go on behind the rows read so far: one that was not read to its end is read again.
+    pub(crate) fn place(&self, feed: &Feed) -> FilePlace {
+        if self.is_complete { feed.place() } else { self.began }
     }
 
     /// The cells of the row read last, or why it has none; `None` if `piece` is no row.
@@ -126,7 +131,7 @@ impl Cells {
                     self.skip(feed, blank, budget);
                     continue;
                 }
-                self.start(feed.line());
+                self.start(feed.place());
                 continue;
             }
             let result = self.step(feed, budget)?;
@@ -174,12 +179,12 @@ impl Cells {
         *budget = budget.saturating_sub(count);
     }
 
-    fn start(&mut self, number: u64) {
+    fn start(&mut self, began: FilePlace) {
         self.text_len = 0;
         self.ends_len = 0;
         self.raw.clear();
         self.bytes = 0;
-        self.number = number;
+        self.began = began;
         self.is_too_long = false;
         self.is_complete = false;
     }
@@ -262,6 +267,21 @@ impl Decoder {
     /// Records for `rows`.
     pub(crate) fn new(rows: Rows) -> Self {
         Self { rows, header: Header::Awaited }
+    }
+
+    /// How many records were begun.
+    pub(crate) fn count(&self) -> u64 {
+        self.rows.count()
+    }
+
+    /// Goes on behind `count` records that were begun by another.
+    pub(crate) fn resume(&mut self, count: u64) {
+        self.rows.resume(count);
+    }
+
+    /// Whether the header of the file has been read.
+    pub(crate) fn has_header(&self) -> bool {
+        !matches!(self.header, Header::Awaited)
     }
 
     /// Begins a file: its first row is the header.

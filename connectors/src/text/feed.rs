@@ -4,17 +4,29 @@
 //! input, with what came before it kept.
 
 use crate::input::Input;
+use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader};
 
 /// The rest of one file.
 #[derive(Debug)]
 pub(crate) struct Feed {
     input: BufReader<Input>,
+    /// Where the next byte stands in the content, from 0.
+    at: u64,
     /// Line that the next byte belongs to, from 1.
     line: u64,
     is_started: bool,
     /// Why the input ended before its end.
     damage: Option<String>,
+}
+
+/// A place in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct FilePlace {
+    /// Bytes of the content before it.
+    pub(crate) at: u64,
+    /// The line that it is on, from 1.
+    pub(crate) line: u64,
 }
 
 /// How a piece of the input ended.
@@ -40,7 +52,18 @@ impl Feed {
     /// The content of `input` from its beginning.
     pub(crate) fn new(input: Input) -> Self {
         let input = BufReader::with_capacity(Self::BUFFER_BYTES, input);
-        Self { input, line: 1, is_started: false, damage: None }
+        Self { input, at: 0, line: 1, is_started: false, damage: None }
+    }
+
+    /// The content of `input`, which begins at `place` of a file.
+    pub(crate) fn behind(input: Input, place: FilePlace) -> Self {
+        let FilePlace { at, line } = place;
+        Self { at, line, is_started: at > 0, ..Self::new(input) }
+    }
+
+    /// Where the next byte stands.
+    pub(crate) fn place(&self) -> FilePlace {
+        FilePlace { at: self.at, line: self.line }
     }
 
     /// Bytes taken from the file.
@@ -70,6 +93,7 @@ impl Feed {
             self.is_started = true;
             if self.fill()?.starts_with(BOM) {
                 self.input.consume(BOM.len());
+                self.at = BOM.len() as u64;
             }
         }
         self.fill()?;
@@ -102,6 +126,7 @@ impl Feed {
     /// Takes `count` of the bytes at hand, which hold `lines` line ends.
     pub(crate) fn take(&mut self, count: usize, lines: u64) {
         self.input.consume(count);
+        self.at = self.at.saturating_add(count as u64);
         self.line = self.line.saturating_add(lines);
     }
 }
@@ -114,15 +139,16 @@ pub(crate) struct Lines {
     line: Vec<u8>,
     /// Bytes of that line, those that were not kept included.
     bytes: u64,
-    /// Its number in the file, from 1.
-    number: u64,
+    /// Where it begins.
+    began: FilePlace,
     is_complete: bool,
 }
 
 impl Lines {
     /// A reader of lines of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, line: Vec::new(), bytes: 0, number: 0, is_complete: true }
+        let began = FilePlace::default();
+        Self { bytes_max, line: Vec::new(), bytes: 0, began, is_complete: true }
     }
 
     /// Makes ready for another file.
@@ -142,7 +168,12 @@ impl Lines {
 
     /// Number of the line in its file, from 1.
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.began.line
+    }
+
+    /// Where to go on behind the lines read so far: one that was not read to its end is read again.
+    pub(crate) fn place(&self, feed: &Feed) -> FilePlace {
+        if self.is_complete { feed.place() } else { self.began }
     }
 
     /// Reads on for the next line that is not blank, as long as there is `budget`, from which it
@@ -186,7 +217,7 @@ impl Lines {
     fn start(&mut self, feed: &Feed) {
         self.line.clear();
         self.bytes = 0;
-        self.number = feed.line();
+        self.began = feed.place();
         self.is_complete = false;
     }
 

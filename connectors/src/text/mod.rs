@@ -26,10 +26,13 @@ pub use schema::{RecordField, RecordSchema};
 use crate::dead_letter::Place;
 use crate::flow_intake::{FlowContext, FlowIntake};
 use crate::input::Input;
-use crate::source::{Found, Polled, Progress, Source, SourceError, State};
-use feed::{Feed, Lines, Piece};
+use crate::source::{
+    Found, Polled, Position, Progress, Source, SourceError, State, position_of, state_of,
+};
+use feed::{Feed, FilePlace, Lines, Piece};
 use nilometer_model::row::RowLayout;
 use nilometer_model::symbol::Symbols;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -79,9 +82,23 @@ pub struct TextFiles {
     waiting: VecDeque<PathBuf>,
     open: Option<OpenFile>,
     reader: Reader,
+    layout: Arc<RowLayout>,
     /// Bytes of the files read to their end.
     done: u64,
     total: u64,
+}
+
+/// A position of such a source.
+#[derive(Debug, Serialize, Deserialize)]
+struct TextPosition {
+    /// Files that wait.
+    waiting: usize,
+    /// Where the open file was read to, and whether its header was read, if it has one.
+    open: Option<(FilePlace, bool)>,
+    /// Records begun.
+    records: u64,
+    /// Bytes of the files read to their end.
+    done: u64,
 }
 
 #[derive(Debug)]
@@ -115,7 +132,8 @@ impl TextFiles {
             total = total.saturating_add(size(path).map_err(|source| unreadable(path, source))?);
         }
         let reader = Reader::new(&settings, layout, symbols);
-        Ok(Self { waiting: settings.paths.into(), open: None, reader, done: 0, total })
+        let (waiting, layout) = (settings.paths.into(), layout.clone());
+        Ok(Self { waiting, open: None, reader, layout, done: 0, total })
     }
 
     /// A source of records of `layout` over `bytes` in memory, which may be packed, called `name`;
@@ -135,7 +153,8 @@ impl TextFiles {
         let mut reader = Reader::new(settings, layout, symbols);
         reader.begin_file();
         let open = Some(OpenFile { origin: name.into(), feed: Feed::new(input) });
-        Ok(Self { waiting: VecDeque::new(), open, reader, done: 0, total })
+        let (waiting, layout) = (VecDeque::new(), layout.clone());
+        Ok(Self { waiting, open, reader, layout, done: 0, total })
     }
 
     /// Opens the next file; `false` if there is none.
@@ -146,6 +165,35 @@ impl TextFiles {
         self.open =
             Some(OpenFile { origin: path.to_string_lossy().into(), feed: Feed::new(input) });
         Ok(true)
+    }
+
+    /// Opens the next file at `place`.
+    fn resume_file(&mut self, place: FilePlace, has_header: bool) -> Result<(), SourceError> {
+        let Some(path) = self.waiting.front().cloned() else {
+            return Err(SourceError::resume("text files", "it has fewer files than before"));
+        };
+        self.open_next()?;
+        let Some(file) = &mut self.open else { return Ok(()) };
+        if has_header {
+            // Its header stands at its beginning. What there was to tell about it has been told.
+            let mut out = Polled::new(self.layout.clone(), false);
+            while !self.reader.has_header() {
+                let piece = self.reader.next(file, &mut usize::MAX.clone(), &mut out);
+                if piece.map_err(|source| unreadable(&path, source))? == Piece::End {
+                    break;
+                }
+            }
+        }
+        let input = Input::open_at(&path, place.at).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => SourceError::resume(
+                &file.origin,
+                format!("it ends before byte {}, up to which it was read", place.at),
+            ),
+            _ => unreadable(&path, source),
+        })?;
+        file.feed = Feed::behind(input, place);
+        self.reader.begin_piece();
+        Ok(())
     }
 
     /// Leaves the file that is open, with a notice if it was not whole.
@@ -193,6 +241,26 @@ impl Source for TextFiles {
         let open = self.open.as_ref().map_or(0, |file| file.feed.done());
         Some(Progress { done: self.done.saturating_add(open), total: self.total })
     }
+
+    fn position(&self) -> Position {
+        let open = self.open.as_ref().map(|file| self.reader.place(&file.feed));
+        let (waiting, records, done) = (self.waiting.len(), self.reader.count(), self.done);
+        let state = TextPosition { waiting, open, records, done };
+        Position { bytes: position_of(&state), is_exact: true }
+    }
+
+    fn resume(&mut self, position: &[u8]) -> Result<(), SourceError> {
+        let TextPosition { waiting, open, records, done } = state_of(position, "text files")?;
+        while self.waiting.len() > waiting + usize::from(open.is_some()) {
+            self.waiting.pop_front();
+        }
+        if let Some((place, has_header)) = open {
+            self.resume_file(place, has_header)?;
+        }
+        self.done = done;
+        self.reader.resume(records);
+        Ok(())
+    }
 }
 
 impl Reader {
@@ -223,6 +291,44 @@ impl Reader {
                 cells.begin_file();
                 decoder.begin_file();
             }
+        }
+    }
+
+    /// Makes ready for the next line or row of a file that was begun.
+    fn begin_piece(&mut self) {
+        match self {
+            Self::Lines { lines, .. } => lines.begin_file(),
+            Self::Rows { cells, .. } => cells.begin_file(),
+        }
+    }
+
+    /// Where to go on in a file, and whether its header has been read.
+    fn place(&self, feed: &Feed) -> (FilePlace, bool) {
+        match self {
+            Self::Lines { lines, .. } => (lines.place(feed), false),
+            Self::Rows { cells, decoder } => (cells.place(feed), decoder.has_header()),
+        }
+    }
+
+    fn has_header(&self) -> bool {
+        match self {
+            Self::Lines { .. } => true,
+            Self::Rows { decoder, .. } => decoder.has_header(),
+        }
+    }
+
+    /// Records begun.
+    fn count(&self) -> u64 {
+        match self {
+            Self::Lines { decoder, .. } => decoder.count(),
+            Self::Rows { decoder, .. } => decoder.count(),
+        }
+    }
+
+    fn resume(&mut self, count: u64) {
+        match self {
+            Self::Lines { decoder, .. } => decoder.resume(count),
+            Self::Rows { decoder, .. } => decoder.resume(count),
         }
     }
 

@@ -39,6 +39,22 @@ impl Decoder {
         }
     }
 
+    /// How many records were begun.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::Records(records) => records.rows.count(),
+            Self::Opennms(documents) => documents.count(),
+        }
+    }
+
+    /// Goes on behind `count` records that were begun by another.
+    pub(crate) fn resume(&mut self, count: u64) {
+        match self {
+            Self::Records(records) => records.rows.resume(count),
+            Self::Opennms(documents) => documents.resume(count),
+        }
+    }
+
     fn decode(&mut self, text: &str, is_cut: bool, found: Found<'_>, out: &mut Polled) {
         match self {
             Self::Records(records) => records.decode(text, is_cut, found, out),

@@ -109,6 +109,16 @@ impl Documents {
         Self { members, intake }
     }
 
+    /// How many records were begun.
+    pub(crate) fn count(&self) -> u64 {
+        self.intake.count_so_far()
+    }
+
+    /// Goes on behind `count` records that were begun by another.
+    pub(crate) fn resume(&mut self, count: u64) {
+        self.intake.resume(count);
+    }
+
     /// Makes a flow of the line `text`, in which the input ended if it `is_cut`, and counts it as
     /// read.
     pub(crate) fn decode(&mut self, text: &str, is_cut: bool, found: Found<'_>, out: &mut Polled) {

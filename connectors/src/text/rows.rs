@@ -47,6 +47,16 @@ impl Rows {
         self.places.names()
     }
 
+    /// How many records were begun.
+    pub(crate) fn count(&self) -> u64 {
+        self.position.offset
+    }
+
+    /// Goes on behind `count` records that were begun by another.
+    pub(crate) fn resume(&mut self, count: u64) {
+        self.position.offset = count;
+    }
+
     /// Begins a record and counts it as read.
     pub(crate) fn begin(&mut self, out: &mut Polled) {
         out.account.read = out.account.read.saturating_add(1);

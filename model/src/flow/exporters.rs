@@ -6,13 +6,14 @@
 use crate::flow::sampling::is_valid_interval;
 use crate::key::{encode, stable_hash};
 use crate::value::{Value, write_json_text};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A node of the inventory. Foreign source and foreign id come both or not at all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Node {
     /// Number of the node; 0 is no node.
     pub node_id: u32,

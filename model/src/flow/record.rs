@@ -3,6 +3,7 @@
 //! Nothing is defaulted or judged here: what the record did not say is `None`. Packet decoders and
 //! the field maps of text formats both fill it.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use crate::flow::exporters::Node;
 
 /// Export format of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FlowVersion {
     /// NetFlow version 5.
     V5,
@@ -36,7 +37,7 @@ impl FlowVersion {
 }
 
 /// Which way a flow passed the interface that it was seen on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Direction {
     /// Into the exporter: the flow counts on its input interface.
     Ingress,
@@ -94,7 +95,7 @@ impl FromStr for FlowVersion {
 }
 
 /// What one flow record says. Times are milliseconds since the Unix epoch.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     /// Where the record came from: the UDP source address of its datagram, or the sFlow agent.
     pub exporter_address: Option<IpAddr>,

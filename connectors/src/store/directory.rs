@@ -1,0 +1,145 @@
+//! The directory of a state: whose it is, and that one process works on it at a time.
+//!
+//! It holds `lock` (locked as long as a process works on it, with the number of that process),
+//! `pipeline` (format version and name of the pipeline) and `epochs` (the database). A directory
+//! that holds anything else is refused, and nothing in it is touched.
+
+use super::{STORE_VERSION, StoreError};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// A state directory that this process has for itself, until it is dropped.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// Locked.
+    _lock: File,
+    is_new: bool,
+}
+
+const LOCK: &str = "lock";
+const PIPELINE: &str = "pipeline";
+const PIPELINE_NEW: &str = "pipeline.new";
+const EPOCHS: &str = "epochs";
+
+impl Directory {
+    /// Opens the state of `pipeline` in the directory at `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// The directory cannot be used, another process has it, or it holds something else than the
+    /// state of this pipeline in this version.
+    pub fn open(path: &Path, pipeline: &str) -> Result<Self, StoreError> {
+        let unusable =
+            |source| StoreError::Directory { path: path.to_string_lossy().into(), source };
+        fs::create_dir_all(path).map_err(unusable)?;
+        if let Some(found) = stranger(path).map_err(unusable)? {
+            return Err(StoreError::NotAState { path: path.to_string_lossy().into(), found });
+        }
+        let lock = lock(path)?;
+        let owner = owner(path)?;
+        let has_epochs = path.join(EPOCHS).join("db").exists();
+        let is_new = match (&owner, has_epochs) {
+            (Some(found), _) if **found != *pipeline => {
+                let (path, wanted) = (path.to_string_lossy().into(), pipeline.into());
+                return Err(StoreError::OtherPipeline { path, found: found.clone(), wanted });
+            }
+            (Some(_), false) => {
+                let path = path.to_string_lossy().into();
+                return Err(StoreError::Incomplete { path, missing: EPOCHS });
+            }
+            (Some(_), true) => false,
+            // Killed before it was claimed: the database says whether it holds anything.
+            (None, _) => true,
+        };
+        Ok(Self { path: path.into(), _lock: lock, is_new })
+    }
+
+    /// Whether nothing said whose it is.
+    pub(crate) const fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Says whose it is, once there is a database.
+    pub(crate) fn claim(&self, pipeline: &str) -> Result<(), StoreError> {
+        let write = || -> io::Result<()> {
+            let new = self.path.join(PIPELINE_NEW);
+            let mut file = File::create(&new)?;
+            write!(file, "{STORE_VERSION}\n{pipeline}\n")?;
+            file.sync_all()?;
+            fs::rename(&new, self.path.join(PIPELINE))?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(|source| StoreError::io(&self.name(), source))
+    }
+
+    /// The path as the user wrote it.
+    pub fn name(&self) -> Box<str> {
+        self.path.to_string_lossy().into()
+    }
+
+    /// Where the database lies.
+    pub(crate) fn epochs(&self) -> PathBuf {
+        self.path.join(EPOCHS)
+    }
+}
+
+/// Something in the directory that is no part of a state.
+fn stranger(path: &Path) -> io::Result<Option<Box<str>>> {
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        if ![LOCK, PIPELINE, PIPELINE_NEW, EPOCHS].contains(&&*name) {
+            return Ok(Some((*name).into()));
+        }
+    }
+    Ok(None)
+}
+
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let name: Box<str> = path.to_string_lossy().into();
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
+    let unusable = |source| StoreError::Directory { path: name.clone(), source };
+    let mut file = open.open(path.join(LOCK)).map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            // Told if it can be read.
+            file.read_to_string(&mut pid).ok();
+            let pid = pid.trim();
+            let pid = if pid.is_empty() { "unknown" } else { pid }.into();
+            return Err(StoreError::Locked { path: name, pid });
+        }
+        Err(TryLockError::Error(source)) => return Err(unusable(source)),
+    }
+    let mut tell = || -> io::Result<()> {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    tell().map_err(|source| StoreError::io(&name, source))?;
+    Ok(file)
+}
+
+/// The pipeline that the directory says it belongs to, if it says so.
+fn owner(path: &Path) -> Result<Option<Box<str>>, StoreError> {
+    let name: Box<str> = path.to_string_lossy().into();
+    let text = match fs::read_to_string(path.join(PIPELINE)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(StoreError::damaged(&name, "`pipeline` is no text"));
+        }
+        Err(source) => return Err(StoreError::Directory { path: name, source }),
+    };
+    let mut lines = text.lines();
+    let version = lines.next().and_then(|line| line.parse().ok());
+    match (version, lines.next()) {
+        (Some(STORE_VERSION), Some(pipeline)) => Ok(Some(pipeline.into())),
+        (Some(found), _) if found != STORE_VERSION => {
+            Err(StoreError::Version { path: name, found })
+        }
+        (Some(_) | None, _) => Err(StoreError::damaged(&name, "`pipeline` makes no sense")),
+    }
+}

@@ -1,0 +1,176 @@
+//! The contract of stores: what outlives the process, epoch by epoch.
+//!
+//! An epoch is a set of named parts, each a run of bytes, written ahead and made durable by one
+//! commit: it is there as a whole or not at all (EPOCH-2). [`database`] keeps epochs on disk;
+//! [`memory`] keeps them in memory, and loses what was not committed when it is told to crash.
+
+pub mod database;
+mod directory;
+mod frame;
+pub mod memory;
+
+pub use directory::Directory;
+
+use nilometer_model::epoch::Epoch;
+use std::io;
+
+/// A store of epochs.
+///
+/// One caller. For each epoch, in ascending order: any number of [`Store::put`], each part once,
+/// then one [`Store::commit`]. Until that returns, nothing of the epoch can be read, and a restart
+/// finds the epoch before it; afterwards no crash takes it away. After an error the store is not
+/// used again, and what was committed last is what a restart finds, or the epoch that failed if all
+/// of it had become durable.
+pub trait Store: Send {
+    /// The epoch that was committed last; [`Epoch::NONE`] if none was.
+    fn last(&self) -> Epoch;
+
+    /// The bytes of `part` of the epoch that was committed last; `None` if it has no such part.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    fn read(&self, part: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Writes a part of `epoch` ahead. The name holds no zero byte.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn put(&mut self, epoch: Epoch, part: &str, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// Makes `epoch` durable with all parts that were put. The epoch before it is kept, older ones
+    /// go.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn commit(&mut self, epoch: Epoch) -> Result<(), StoreError>;
+
+    /// Notes that `name` has come to `epoch`. It is no part of an epoch: it becomes durable with
+    /// the next commit, or when the store is closed by dropping it, and a crash may lose it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn note(&mut self, name: &str, epoch: Epoch) -> Result<(), StoreError>;
+
+    /// To where `name` has come; [`Epoch::NONE`] if nothing was noted.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    fn noted(&self, name: &str) -> Result<Epoch, StoreError>;
+}
+
+/// Version of what stores write.
+pub const STORE_VERSION: u8 = 1;
+
+/// Stored state cannot be used or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The directory cannot be made or opened.
+    #[error(
+        "cannot use the state directory `{path}`: {source}; check that it may be written, or set another `state.dir`"
+    )]
+    Directory {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// Another process works on it.
+    #[error(
+        "the state directory `{path}` is in use by process {pid}; stop that one first, or set another `state.dir`"
+    )]
+    Locked {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// Number of the process, as far as it is known.
+        pid: Box<str>,
+    },
+    /// The directory holds something else.
+    #[error(
+        "`{path}` holds `{found}` and no state of nilometer; set `state.dir` to an empty directory or a new one"
+    )]
+    NotAState {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// Something that is in it.
+        found: Box<str>,
+    },
+    /// Part of the directory is gone.
+    #[error(
+        "the state directory `{path}` is incomplete: `{missing}` is missing; restore the directory from a copy, or delete it to start anew"
+    )]
+    Incomplete {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// It is the state of another pipeline.
+    #[error(
+        "the state directory `{path}` belongs to pipeline `{found}`, this is `{wanted}`; set another `state.dir`"
+    )]
+    OtherPipeline {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// Name of the pipeline that wrote it.
+        found: Box<str>,
+        /// Name of this pipeline.
+        wanted: Box<str>,
+    },
+    /// Another version wrote it.
+    #[error(
+        "the state directory `{path}` has format version {found}, this program reads {STORE_VERSION}: run the version that wrote it, or delete the directory to start anew"
+    )]
+    Version {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// The version found.
+        found: u8,
+    },
+    /// What was stored is not what is read.
+    #[error(
+        "the state directory `{path}` is damaged: {detail}; restore it from a copy, or delete it to start anew"
+    )]
+    Damaged {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// What is wrong.
+        detail: Box<str>,
+    },
+    /// There is no room.
+    #[error(
+        "cannot write the state directory `{path}`: {source}; free some space and start again: it goes on from the last epoch that was stored"
+    )]
+    Full {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The operating system refuses.
+    #[error(
+        "cannot read or write the state directory `{path}`: {source}; check the disk and start again: it goes on from the last epoch that was stored"
+    )]
+    Io {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// What the operating system says.
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    /// The error of a directory that is open.
+    pub(crate) fn io(path: &str, source: io::Error) -> Self {
+        let path = path.into();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::Full { path, source }
+            }
+            _ => Self::Io { path, source },
+        }
+    }
+
+    pub(crate) fn damaged(path: &str, detail: impl Into<Box<str>>) -> Self {
+        Self::Damaged { path: path.into(), detail: detail.into() }
+    }
+}

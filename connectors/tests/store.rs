@@ -1,0 +1,235 @@
+//! The contract of stores, on every implementation; and what a directory can be instead of a state.
+
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+
+use nilometer_connectors::store::database::Database;
+use nilometer_connectors::store::memory::{Disk, MemoryStore};
+use nilometer_connectors::store::{Directory, Store, StoreError};
+use nilometer_model::epoch::Epoch;
+use nilometer_model::invariant::EPOCH_2;
+use std::fs;
+use std::path::Path;
+
+fn epoch(number: u64) -> Epoch {
+    Epoch::from_number(number)
+}
+
+fn open(path: &Path) -> Result<Database, StoreError> {
+    Database::open(Directory::open(path, "p")?, "p")
+}
+
+/// Something that holds a store: a way to open it, and to open it as it is after a crash.
+trait World {
+    fn open(&self) -> Box<dyn Store>;
+    fn crash(&self, store: Box<dyn Store>) -> Box<dyn Store>;
+}
+
+struct OnDisk(tempfile::TempDir);
+
+impl World for OnDisk {
+    fn open(&self) -> Box<dyn Store> {
+        Box::new(open(&self.0.path().join("state")).unwrap())
+    }
+
+    fn crash(&self, store: Box<dyn Store>) -> Box<dyn Store> {
+        // What another process would find now: the files as they are, without anything that
+        // closing writes.
+        let copy = self.0.path().join("copy");
+        copy_all(&self.0.path().join("state"), &copy);
+        drop(store);
+        fs::remove_dir_all(self.0.path().join("state")).unwrap();
+        fs::rename(copy, self.0.path().join("state")).unwrap();
+        self.open()
+    }
+}
+
+struct InMemory(Disk);
+
+impl World for InMemory {
+    fn open(&self) -> Box<dyn Store> {
+        Box::new(MemoryStore::open(self.0.clone()))
+    }
+
+    fn crash(&self, store: Box<dyn Store>) -> Box<dyn Store> {
+        self.0.crash();
+        drop(store);
+        self.open()
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_all(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+fn worlds() -> Vec<Box<dyn World>> {
+    vec![Box::new(OnDisk(tempfile::tempdir().unwrap())), Box::new(InMemory(Disk::default()))]
+}
+
+/// Bytes that do not pack well, of any length.
+fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+#[test]
+fn an_epoch_is_there_as_a_whole_or_not_at_all() {
+    for world in worlds() {
+        let mut store = world.open();
+        assert_eq!((store.last(), store.read("a").unwrap()), (Epoch::NONE, None));
+        // Nothing, a byte, a chunk and its neighbours, more rows than a batch takes.
+        let parts: Vec<_> = [0, 1, 65_535, 65_536, 65_537, 8_000_000]
+            .into_iter()
+            .map(|length| (format!("part/{length}"), noise(length, length as u64)))
+            .collect();
+        for (name, bytes) in &parts {
+            store.put(epoch(1), name, bytes).unwrap();
+        }
+        assert_eq!(store.last(), Epoch::NONE, "{EPOCH_2}");
+        store.commit(epoch(1)).unwrap();
+        store.put(epoch(2), "part/1", b"other").unwrap();
+        let mut store = world.crash(store);
+        assert_eq!(store.last(), epoch(1), "{EPOCH_2}");
+        for (name, bytes) in &parts {
+            assert!(store.read(name).unwrap().unwrap() == *bytes, "{name}");
+        }
+        assert_eq!(store.read("part").unwrap(), None);
+        for number in 2..6 {
+            store.put(epoch(number), "part/1", &number.to_le_bytes()).unwrap();
+            store.commit(epoch(number)).unwrap();
+            assert_eq!(store.last(), epoch(number));
+        }
+        let store = world.crash(store);
+        assert_eq!(store.last(), epoch(5));
+        assert_eq!(store.read("part/1").unwrap().unwrap(), 5_u64.to_le_bytes());
+        assert_eq!(store.read("part/0").unwrap(), None, "an older epoch is gone");
+    }
+}
+
+#[test]
+fn notes_become_durable_with_a_commit_or_at_the_end() {
+    for world in worlds() {
+        let mut store = world.open();
+        assert_eq!(store.noted("a").unwrap(), Epoch::NONE);
+        store.note("a", epoch(3)).unwrap();
+        store.commit(epoch(4)).unwrap();
+        let mut store = world.crash(store);
+        assert_eq!(store.noted("a").unwrap(), epoch(3));
+        store.note("b", epoch(4)).unwrap();
+        drop(store);
+        let store = world.open();
+        assert_eq!((store.noted("a").unwrap(), store.noted("b").unwrap()), (epoch(3), epoch(4)));
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_keeps_what_was_committed() {
+    let disk = Disk::default();
+    for left in 0..3 {
+        disk.fail_after(None);
+        let mut store = MemoryStore::open(disk.clone());
+        store.put(epoch(1), "a", b"1").unwrap();
+        store.commit(epoch(1)).unwrap();
+        disk.fail_after(Some(left));
+        let write = |store: &mut MemoryStore| {
+            store.put(epoch(2), "a", b"2")?;
+            store.put(epoch(2), "b", b"2")?;
+            store.commit(epoch(2))
+        };
+        let error = write(&mut store).unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+        let store = MemoryStore::open(disk.clone());
+        assert_eq!((store.last(), store.read("a").unwrap().unwrap()), (epoch(1), b"1".into()));
+    }
+}
+
+#[test]
+fn one_process_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let held = open(directory.path()).unwrap();
+    let error = open(directory.path()).unwrap_err().to_string();
+    let pid = std::process::id();
+    assert!(error.contains(&format!("in use by process {pid}")), "{error}");
+    drop(held);
+    open(directory.path()).unwrap();
+}
+
+/// A state with two epochs.
+fn filled(path: &Path) {
+    let mut store = open(path).unwrap();
+    for number in 1..3 {
+        store.put(epoch(number), "a", &noise(300_000, number)).unwrap();
+        store.commit(epoch(number)).unwrap();
+    }
+}
+
+#[test]
+fn what_is_not_the_state_of_this_pipeline_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new/state");
+    filled(&path);
+    let refused = |what: &str| {
+        let error = open(&path).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains("new/state"), "{error}");
+    };
+    let error = Directory::open(&path, "q").unwrap_err().to_string();
+    assert!(error.contains("belongs to pipeline `p`, this is `q`"), "{error}");
+
+    fs::write(path.join("notes.txt"), "mine").unwrap();
+    refused("holds `notes.txt` and no state");
+    assert_eq!(fs::read_to_string(path.join("notes.txt")).unwrap(), "mine");
+    fs::remove_file(path.join("notes.txt")).unwrap();
+
+    let owner = fs::read_to_string(path.join("pipeline")).unwrap();
+    for (text, what) in [
+        ("2\np\n", "has format version 2, this program reads 1"),
+        ("", "`pipeline` makes no sense"),
+        ("1", "`pipeline` makes no sense"),
+    ] {
+        fs::write(path.join("pipeline"), text).unwrap();
+        refused(what);
+    }
+    fs::write(path.join("pipeline"), owner).unwrap();
+
+    fs::rename(path.join("epochs"), directory.path().join("epochs")).unwrap();
+    refused("`epochs` is missing");
+    fs::rename(directory.path().join("epochs"), path.join("epochs")).unwrap();
+
+    let error = open(&path.join("pipeline")).unwrap_err().to_string();
+    assert!(error.contains("cannot use the state directory"), "{error}");
+    assert_eq!(open(&path).unwrap().last(), epoch(2));
+}
+
+#[test]
+fn a_state_that_nobody_has_claimed_is_taken_over_with_what_it_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    filled(directory.path());
+    fs::remove_file(directory.path().join("pipeline")).unwrap();
+    assert_eq!(open(directory.path()).unwrap().last(), epoch(2));
+    assert!(directory.path().join("pipeline").exists());
+}
+
+#[test]
+fn a_summary_of_the_log_that_is_cut_short_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    filled(directory.path());
+    // What a stopped machine has left of one.
+    fs::write(directory.path().join("epochs/snap.0000000000000FFF"), "").unwrap();
+    let store = open(directory.path()).unwrap();
+    assert_eq!(store.last(), epoch(2));
+    assert_eq!(store.read("a").unwrap().unwrap(), noise(300_000, 2));
+}

@@ -1,0 +1,49 @@
+//! Epochs: consistent cuts through a running node, decided without a clock or a store.
+//!
+//! An epoch is cut by barriers that flow with the records: what lies before them belongs to it.
+//! [`Schedule`] says when one begins, [`Barriers`] where a shard is cut, [`SinkBarriers`] where a
+//! sink is, [`Gathering`] when all parts are there. A stored epoch holds the positions of all
+//! sources, the state of all shards behind exactly the records before those positions (POS-1), and
+//! the panes that came of them; it counts as a whole or not at all (EPOCH-2).
+
+mod barriers;
+mod schedule;
+
+pub use barriers::{Barriers, Gathering, Origin, SinkBarriers, Step};
+pub use schedule::{Next, Schedule};
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Number of an epoch: the first is 1, and 0 is the time before it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// Before the first epoch: nothing has been stored.
+    pub const NONE: Self = Self(0);
+
+    /// Epoch `number`.
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The epoch after it.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
