@@ -5,7 +5,7 @@ use crate::failure::tell;
 use crate::summary_table::grouped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nilometer_actors::meter::Meters;
-use nilometer_connectors::sink::{Sink, SinkError};
+use nilometer_connectors::sink::{Held, Sink, SinkError};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
@@ -91,5 +91,13 @@ impl<B> Sink<B> for Behind<B> {
         // The last thing of a run: no bar is drawn below it.
         self.bar.finish_and_clear();
         self.sink.close()
+    }
+
+    fn take(&mut self) -> Option<Held> {
+        self.sink.take()
+    }
+
+    fn publish(&mut self, block: &[u8]) -> Result<(), SinkError> {
+        self.bar.suspend(|| self.sink.publish(block))
     }
 }

@@ -33,6 +33,31 @@ pub trait Sink<B = PaneBatch>: Send {
     /// # Errors
     /// The output cannot be written.
     fn close(&mut self) -> Result<(), SinkError>;
+
+    /// For a sink that holds what is written to it until it is asked: takes that out, encoded.
+    /// `None`, by default, for one that does not.
+    fn take(&mut self) -> Option<Held> {
+        None
+    }
+
+    /// Lets readers of the output have what [`Sink::take`] gave, whole and behind all that was
+    /// published before; a crash of process or machine does not take it away again.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn publish(&mut self, _block: &[u8]) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// What a sink has held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The block, as it is published.
+    pub block: Vec<u8>,
+    /// Where in the output it will begin, if the output can be cut off there and the block be
+    /// published again: then a restart repeats nothing. Otherwise it may be published twice.
+    pub begins: Option<u64>,
 }
 
 /// A sink by what it takes.
@@ -65,6 +90,25 @@ impl Writer {
             Self::Late(sink) => sink.close(),
         }
     }
+
+    /// See [`Sink::take`].
+    pub fn take(&mut self) -> Option<Held> {
+        match self {
+            Self::Panes(sink) => sink.take(),
+            Self::Late(sink) => sink.take(),
+        }
+    }
+
+    /// See [`Sink::publish`].
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn publish(&mut self, block: &[u8]) -> Result<(), SinkError> {
+        match self {
+            Self::Panes(sink) => sink.publish(block),
+            Self::Late(sink) => sink.publish(block),
+        }
+    }
 }
 
 /// The output cannot be written: the process ends with exit code 4.
@@ -80,6 +124,18 @@ pub enum SinkError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// Something of the output is gone.
+    #[error(
+        "`{path}` has {found} bytes and {written} were written: somebody has changed it; put it back, or delete the state directory to start anew"
+    )]
+    Shorter {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// Bytes that it has.
+        found: u64,
+        /// Bytes that it had.
+        written: u64,
+    },
     /// Writing failed midway.
     #[error("cannot write `{path}`: {source}; {}", remedy(source))]
     Write {
@@ -94,7 +150,7 @@ impl SinkError {
     /// Whether the reader of the output has gone away (a closed pipe), which is no fault of ours.
     pub fn is_broken_pipe(&self) -> bool {
         match self {
-            Self::Create { .. } => false,
+            Self::Create { .. } | Self::Shorter { .. } => false,
             Self::Write { source, .. } => source.kind() == io::ErrorKind::BrokenPipe,
         }
     }

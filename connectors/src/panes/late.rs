@@ -1,11 +1,11 @@
 //! The format `late`: a copy that came late, or too late, as one JSON object, its record in it.
 //! A public schema, as that of panes.
 
-use crate::panes::PaneTarget;
+use crate::panes::{Delivery, PaneTarget};
 use crate::panes::output::Output;
 use crate::panes::pane_json::{write_name, write_window};
 use crate::panes::value::{bound, write_int, write_json};
-use crate::sink::{Sink, SinkError};
+use crate::sink::{Held, Sink, SinkError};
 use nilometer_model::late::{LateBatch, LateCopy};
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::row::{RowLayout, read};
@@ -20,33 +20,20 @@ pub struct LateWriter {
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,
     output: Output,
-    /// Lines not yet handed to the output. Cleared when it reaches `BUFFER_BYTES`.
-    lines: String,
 }
 
 impl LateWriter {
-    const BUFFER_BYTES: usize = 64 << 10;
-
     /// A sink for the stages of `plan`, which writes to `target`.
     ///
     /// # Errors
     /// The target cannot be created.
     pub fn open(
         target: &PaneTarget,
+        delivery: Delivery,
         plan: Arc<Plan>,
         symbols: Arc<Symbols>,
     ) -> Result<Self, SinkError> {
-        let output = match target {
-            PaneTarget::File(path) => Output::file(path)?,
-            PaneTarget::Stdout => Output::stdout(),
-        };
-        Ok(Self { plan, symbols, output, lines: String::new() })
-    }
-
-    fn hand_over(&mut self) -> Result<(), SinkError> {
-        self.output.write(self.lines.as_bytes())?;
-        self.lines.clear();
-        Ok(())
+        Ok(Self { plan, symbols, output: Output::open(target, delivery)? })
     }
 }
 
@@ -61,22 +48,27 @@ impl Sink<LateBatch> for LateWriter {
             watermark: batch.watermark,
         };
         for copy in batch.iter() {
-            encoder.write(copy, &self.symbols, &mut self.lines);
-            self.lines.push('\n');
-            if self.lines.len() >= Self::BUFFER_BYTES {
-                self.hand_over()?;
-            }
+            encoder.write(copy, &self.symbols, &mut self.output.lines);
+            self.output.end_line()?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.hand_over()?;
         self.output.flush()
     }
 
     fn close(&mut self) -> Result<(), SinkError> {
         self.flush()
+    }
+
+    fn take(&mut self) -> Option<Held> {
+        let block = self.output.take()?;
+        Some(Held { block, begins: self.output.length() })
+    }
+
+    fn publish(&mut self, block: &[u8]) -> Result<(), SinkError> {
+        self.output.publish(block)
     }
 }
 
@@ -174,7 +166,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("late.ndjson");
         let target = PaneTarget::File(path.clone());
-        let mut writer = LateWriter::open(&target, plan.clone(), symbols).unwrap();
+        let mut writer = LateWriter::open(&target, Delivery::AtOnce, plan.clone(), symbols).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
         let written = std::fs::read_to_string(path).unwrap();

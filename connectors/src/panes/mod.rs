@@ -24,7 +24,7 @@ pub use late::{LateWriter, write_record};
 pub use pane_json::write_pane;
 pub use table::{TableSettings, TableSink};
 
-use crate::sink::{Sink, SinkError};
+use crate::sink::{Held, Sink, SinkError};
 use csv_rows::CsvRows;
 use nilometer_model::aggregate::ValuesRef;
 use nilometer_model::pane::{PaneBatch, PaneMeta};
@@ -70,6 +70,21 @@ pub enum PaneTarget {
     Stdout,
 }
 
+/// When what is written reaches its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// As it comes.
+    AtOnce,
+    /// When it is published, see [`Sink::take`].
+    Held,
+    /// The same, behind what processes before this one have written.
+    Resumed {
+        /// The bytes of a file that stay, what lies behind them is cut off; `None` for an output
+        /// that cannot be cut.
+        behind: Option<u64>,
+    },
+}
+
 /// One pane of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct PaneRef<'a> {
@@ -97,8 +112,6 @@ pub struct PaneWriter {
     symbols: Arc<Symbols>,
     encoder: Encoder,
     output: Output,
-    /// Lines not yet handed to the output. Cleared when it reaches `BUFFER_BYTES`.
-    lines: String,
 }
 
 #[derive(Debug)]
@@ -109,8 +122,6 @@ enum Encoder {
 }
 
 impl PaneWriter {
-    const BUFFER_BYTES: usize = 64 << 10;
-
     /// The sink called `name` of `plan`, which writes to `target`.
     ///
     /// # Errors
@@ -118,30 +129,24 @@ impl PaneWriter {
     pub fn open(
         name: &str,
         (target, format): (&PaneTarget, PaneFormat),
+        delivery: Delivery,
         plan: Arc<Plan>,
         symbols: Arc<Symbols>,
     ) -> Result<Self, SinkError> {
-        let output = match target {
-            PaneTarget::File(path) => Output::file(path)?,
-            PaneTarget::Stdout => Output::stdout(),
-        };
-        let mut lines = String::new();
+        let mut output = Output::open(target, delivery)?;
+        let is_first = !matches!(delivery, Delivery::Resumed { .. });
         let encoder = match format {
             PaneFormat::Pane => Encoder::Pane,
             PaneFormat::FlowSummary => Encoder::Summary(Summaries::new(&plan)),
             PaneFormat::Csv => {
                 let rows = CsvRows::new(&plan, name);
-                rows.write_header(&mut lines);
+                if is_first {
+                    rows.write_header(&mut output.lines);
+                }
                 Encoder::Csv(rows)
             }
         };
-        Ok(Self { plan, symbols, encoder, output, lines })
-    }
-
-    fn hand_over(&mut self) -> Result<(), SinkError> {
-        self.output.write(self.lines.as_bytes())?;
-        self.lines.clear();
-        Ok(())
+        Ok(Self { plan, symbols, encoder, output })
     }
 }
 
@@ -150,29 +155,31 @@ impl Sink for PaneWriter {
         let plan = self.plan.clone();
         let Some(stage) = plan.stages.get(batch.stage.index()) else { return Ok(()) };
         for pane in panes(batch, stage) {
+            let lines = &mut self.output.lines;
             match &self.encoder {
-                Encoder::Pane => {
-                    write_pane(&plan.name, stage, pane, &self.symbols, &mut self.lines);
-                }
-                Encoder::Summary(summaries) => {
-                    summaries.write(stage, pane, &self.symbols, &mut self.lines);
-                }
-                Encoder::Csv(rows) => rows.write(stage, pane, &self.symbols, &mut self.lines),
+                Encoder::Pane => write_pane(&plan.name, stage, pane, &self.symbols, lines),
+                Encoder::Summary(summaries) => summaries.write(stage, pane, &self.symbols, lines),
+                Encoder::Csv(rows) => rows.write(stage, pane, &self.symbols, lines),
             }
-            self.lines.push('\n');
-            if self.lines.len() >= Self::BUFFER_BYTES {
-                self.hand_over()?;
-            }
+            self.output.end_line()?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.hand_over()?;
         self.output.flush()
     }
 
     fn close(&mut self) -> Result<(), SinkError> {
         self.flush()
+    }
+
+    fn take(&mut self) -> Option<Held> {
+        let block = self.output.take()?;
+        Some(Held { block, begins: self.output.length() })
+    }
+
+    fn publish(&mut self, block: &[u8]) -> Result<(), SinkError> {
+        self.output.publish(block)
     }
 }

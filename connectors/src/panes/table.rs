@@ -81,7 +81,7 @@ impl TableSink {
         symbols: Arc<Symbols>,
         writer: Box<dyn Write + Send>,
     ) -> Self {
-        Self::new(settings, plan, symbols, Output::new("table", writer))
+        Self::new(settings, plan, symbols, Output::over("table", writer))
     }
 
     fn new(

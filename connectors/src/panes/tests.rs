@@ -105,7 +105,7 @@ impl Scene {
         let path = directory.path().join("made/for/it/out.txt");
         let target = PaneTarget::File(path.clone());
         let mut sink =
-            PaneWriter::open("out", (&target, format), self.plan.clone(), self.symbols.clone())
+            PaneWriter::open("out", (&target, format), Delivery::AtOnce, self.plan.clone(), self.symbols.clone())
                 .unwrap();
         for batch in batches {
             sink.write(batch).unwrap();
@@ -305,6 +305,7 @@ fn outputs_that_cannot_be_written_say_what_to_do() {
         PaneWriter::open(
             "out",
             (&PaneTarget::File(path.to_path_buf()), PaneFormat::Pane),
+            Delivery::AtOnce,
             scene.plan.clone(),
             scene.symbols.clone(),
         )
@@ -330,4 +331,58 @@ fn outputs_that_cannot_be_written_say_what_to_do() {
     }
     let mut full = open(Path::new("/dev/full")).unwrap();
     assert!(full.write(&batch).is_err());
+}
+
+#[test]
+fn what_is_held_is_published_once_and_a_restart_goes_on_behind_it() {
+    let (scene, batch) = every_type();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.csv");
+    let open = |delivery| {
+        let target = (&PaneTarget::File(path.clone()), PaneFormat::Csv);
+        PaneWriter::open("out", target, delivery, scene.plan.clone(), scene.symbols.clone())
+    };
+    let written = || std::fs::read_to_string(&path).unwrap();
+    let take = |writer: &mut PaneWriter| Sink::take(writer).unwrap();
+
+    let mut first = open(Delivery::Held).unwrap();
+    first.write(&batch).unwrap();
+    first.flush().unwrap();
+    assert_eq!(written(), "", "nothing is published before it is stored");
+    let one = take(&mut first);
+    assert_eq!((one.begins, take(&mut first).block), (Some(0), Vec::new()));
+    first.publish(&one.block).unwrap();
+    first.write(&batch).unwrap();
+    let two = take(&mut first);
+    assert_eq!(two.begins, Some(one.block.len() as u64));
+    first.publish(&two.block).unwrap();
+    first.close().unwrap();
+    let whole = written();
+    assert_eq!(whole.as_bytes(), [&*one.block, &*two.block].concat());
+
+    // Killed while the second block was published: some of it is there, and something behind.
+    for found in [&whole[..one.block.len()], &whole[..one.block.len() + 3], &whole, "", "x"] {
+        let is_whole = found.len() >= one.block.len();
+        std::fs::write(&path, found).unwrap();
+        match open(Delivery::Resumed { behind: two.begins }) {
+            Ok(mut second) => {
+                assert!(is_whole);
+                second.publish(&two.block).unwrap();
+                assert!(written() == whole);
+                second.write(&batch).unwrap();
+                let three = take(&mut second);
+                assert_eq!(three.block, two.block, "no second header");
+                assert_eq!(three.begins, Some(whole.len() as u64));
+            }
+            Err(error) => {
+                assert!(!is_whole, "{error}");
+                let expected = format!("has {} bytes and {}", found.len(), one.block.len());
+                assert!(error.to_string().contains(&expected), "{error}");
+            }
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(open(Delivery::Resumed { behind: Some(0) }).is_ok());
+    let error = open(Delivery::Resumed { behind: Some(1) }).map(drop).unwrap_err().to_string();
+    assert!(error.contains("has 0 bytes and 1 were written"), "{error}");
 }

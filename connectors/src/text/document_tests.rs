@@ -23,13 +23,14 @@ const DOCUMENT: &str = r#"{"timestamp":1700000000500,"num_bytes":1000,"direction
 "dscp":46,"ecn":2}"#;
 
 /// The fields of the one flow that `line` is, as `name=value`, those that are null left out.
-fn flow_of(line: &str) -> Result<Vec<String>, Vec<(&'static str, u64)>> {
+fn flow_of(line: &str) -> Result<Vec<String>, Vec<(String, u64)>> {
     let layout =
         Arc::new(RowLayout::new(FLOW_FIELDS.iter().map(|info| Field::new(info.name, info.ty))));
     let format = TextFormat::Opennms(FlowContext::default());
     let outcome = run(&[line.replace('\n', "").as_bytes()], format, &layout, (9, false));
     let Some(row) = outcome.rows.first() else {
-        return Err(outcome.out.account.malformed.sorted());
+        let reasons = outcome.out.account.malformed.sorted();
+        return Err(reasons.into_iter().map(|(reason, count)| (reason.into(), count)).collect());
     };
     let values = row.split(' ').skip(1);
     let named =
@@ -150,7 +151,7 @@ fn flow_documents_with_gaps_and_faults() {
         (r#"{"last_switched":7,"exporter_node":{},"vlan":"blue"}"#, "wrong_type"),
         (r#"{"last_switched":7,"exporter_node":{}"#, "cut_short"),
     ] {
-        assert_eq!(flow_of(line), Err(vec![(reason, 1)]), "{line}");
+        assert_eq!(flow_of(line), Err(vec![(reason.into(), 1)]), "{line}");
     }
 }
 
