@@ -21,6 +21,7 @@ pub mod run;
 pub mod run_failure;
 pub mod schema;
 pub mod standing;
+pub mod state;
 pub mod summary;
 pub mod summary_table;
 pub mod test;

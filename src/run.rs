@@ -28,8 +28,12 @@ pub const EXAMPLES: &str = "\
 Examples:
   nilometer run config/captures.toml --set 'source.0.paths=[\"a.pcap\", \"b.pcap.gz\"]'
   nilometer run config/flows.toml --summary summary.json
+  nilometer run config/captures.toml --state state/captures
 
 Panes go where the sinks of the pipeline say; settings, progress and the summary go to stderr.
+With --state results come out once they are stored, every second: kill the process at any instant,
+start it again, and files hold what they would have held. A state belongs to one pipeline.
+
 Ctrl-C or SIGTERM: reads no more, emits what is due, and ends with exit code 0; a second one ends at
 once. SIGUSR1: says on stderr how the watermark stands and who holds it.";
 
@@ -45,6 +49,10 @@ pub struct RunArgs {
     /// stdout; holds all results in memory
     #[arg(long)]
     check_totals: bool,
+    /// Store the state in this directory, and go on where the run before was stopped or killed;
+    /// short for `--set state.dir=DIR`
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
 }
 
 /// Runs the pipeline.
@@ -52,7 +60,14 @@ pub struct RunArgs {
 /// # Errors
 /// The pipeline is wrong, input or output failed, or the numbers do not add up.
 pub fn execute(args: &RunArgs) -> Result<(), Failure> {
-    let pipeline = config::load(&args.pipeline.file, &args.pipeline.sets)?;
+    let mut sets = args.pipeline.sets.clone();
+    // Quoted: a directory may be called `1`.
+    let quoted = |dir: &PathBuf| serde_json::Value::from(dir.to_string_lossy()).to_string();
+    sets.extend(args.state.as_ref().map(|dir| format!("state.dir={}", quoted(dir))));
+    let pipeline = config::load(&args.pipeline.file, &sets)?;
+    if pipeline.state.is_some() && args.check_totals {
+        return Err(RunFailure::TotalsOfState.into());
+    }
     if pipeline.sources.is_empty() {
         return Err(RunFailure::NoSource { pipeline: pipeline.job.name.clone() }.into());
     }

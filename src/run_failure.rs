@@ -1,5 +1,6 @@
 //! Why a run failed, and the exit code that says so.
 
+use crate::state::StateError;
 use crate::summary::Imbalance;
 use nilometer_actors::StartError;
 use nilometer_actors::report::Failure;
@@ -22,6 +23,14 @@ pub enum RunFailure {
         /// Name of the pipeline.
         pipeline: Box<str>,
     },
+    /// Totals are those of one run.
+    #[error(
+        "--check-totals adds up the results of one run, and with a state they come from several; leave one of them out"
+    )]
+    TotalsOfState,
+    /// The stored state is refused.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// A table that flows are read with cannot be used.
     #[error(transparent)]
     Table(#[from] FlowTableError),
@@ -78,14 +87,22 @@ impl RunFailure {
     /// The exit code of the process.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Start(_) | Self::Signals(_) | Self::Imbalance(_) | Self::Totals(_) => 1,
-            Self::NoSource { .. } | Self::Table(_) | Self::Bind(_) => 2,
+            Self::State(_) | Self::Start(StartError::State(_)) => 5,
+            Self::Start(
+                StartError::Thread(_)
+                | StartError::UnknownSink { .. }
+                | StartError::WrongSink { .. },
+            )
+            | Self::Signals(_)
+            | Self::Imbalance(_)
+            | Self::Totals(_) => 1,
+            Self::NoSource { .. } | Self::TotalsOfState | Self::Table(_) | Self::Bind(_) => 2,
             Self::Source { .. } => 3,
             Self::Sink { .. } | Self::DeadLetters(_) | Self::SummaryFile { .. } => 4,
             Self::Node(failure) => match failure {
-                Failure::Stage { .. } | Failure::Order { .. } => 1,
+                Failure::Stage { .. } | Failure::Order { .. } | Failure::State { .. } => 1,
                 Failure::Source { .. } => 3,
-                Failure::Sink { .. } | Failure::DeadLetters(_) => 4,
+                Failure::Sink { .. } | Failure::DeadLetters(_) | Failure::Store(_) => 4,
             },
         }
     }
@@ -97,6 +114,8 @@ impl RunFailure {
                 error.is_broken_pipe()
             }
             Self::NoSource { .. }
+            | Self::TotalsOfState
+            | Self::State(_)
             | Self::Table(_)
             | Self::Bind(_)
             | Self::Source { .. }

@@ -281,6 +281,7 @@ mod tests {
             }],
             incomplete_windows: vec![0],
             is_empty: true,
+            pause_max: None,
         };
         Outcome {
             sources: vec![SourceReport { name: "s".into(), account, is_finished: true }],

@@ -120,6 +120,15 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
         };
         sentences.push(format!("sink `{}`: {written}{broken}", sink.name));
     }
+    if let Some(store) = &outcome.store {
+        let pauses = outcome.shards.iter().filter_map(|shard| shard.pause_max);
+        let pause = pauses.max().unwrap_or_default().as_secs_f64() * 1_000.0;
+        sentences.push(format!(
+            "state: {} epochs stored, {} bytes; the longest pause of a shard was {pause:.1} ms",
+            grouped(store.epochs),
+            grouped(store.bytes)
+        ));
+    }
     if let Some(standing) = &outcome.standing
         && standing.watermark != Watermark::MAX
     {
@@ -128,8 +137,9 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
     let incomplete: usize = outcome.incomplete_windows().iter().sum();
     if incomplete > 0 {
         let windows = grouped(incomplete as u64);
+        let what = if outcome.store.is_some() { "kept for the next run" } else { "not emitted" };
         sentences.push(format!(
-            "not emitted: {windows} windows were not complete, the watermark had not reached their end"
+            "{what}: {windows} windows were not complete, the watermark had not reached their end"
         ));
     }
     let seconds = took.as_secs_f64();

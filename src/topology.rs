@@ -9,7 +9,9 @@ use crate::config::{
 };
 use crate::progress::Bar;
 use crate::run_failure::RunFailure;
-use nilometer_actors::node::{Parts, SinkPart, SourcePart};
+use crate::state::{self, State};
+use nilometer_actors::checkpoint::SinkCut;
+use nilometer_actors::node::{Parts, SinkPart, SourcePart, StatePart};
 use nilometer_connectors::dead_letter::DeadLetterFile;
 use nilometer_connectors::flow_collector::{FlowCollector, FlowCollectorSettings};
 use nilometer_connectors::flow_files::{FlowFiles, FlowFilesSettings, FlowFormat};
@@ -18,7 +20,7 @@ use nilometer_connectors::flow_tables::{read_applications, read_exporters};
 use nilometer_connectors::generator::{GeneratorSettings, GeneratorSource};
 use nilometer_connectors::netflow::DecoderSettings;
 use nilometer_connectors::panes::{
-    LateWriter, PaneFormat, PaneTarget, PaneWriter, TableSettings, TableSink,
+    Delivery, LateWriter, PaneFormat, PaneTarget, PaneWriter, TableSettings, TableSink,
 };
 use nilometer_connectors::sink::{Sink, SinkError, Writer};
 use nilometer_connectors::source::{Source, SourceError};
@@ -32,11 +34,17 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Opens the inputs and outputs of `pipeline`. Sinks on the terminal write behind `bar`.
+/// Opens the state, the inputs and the outputs of `pipeline`, where it was left if it has a state.
+/// Sinks on the terminal write behind `bar`.
 ///
 /// # Errors
-/// An input, an output or a table cannot be opened.
+/// The state, an input, an output or a table cannot be opened.
 pub fn build(pipeline: &Pipeline, bar: &Bar) -> Result<Parts, RunFailure> {
+    let shards = shards(pipeline);
+    // First: it says whether another process works on all this.
+    let state = pipeline.state.as_ref().map(|config| state::open(config, pipeline, shards));
+    let state = state.transpose()?;
+    let checkpoint = state.as_ref().and_then(|state| state.checkpoint.as_ref());
     let symbols = Arc::new(Symbols::with_limit(pipeline.max_texts));
     let refinement = Arc::new(pipeline.refinement(&symbols)?);
     let context = context(&pipeline.records)?;
@@ -45,12 +53,21 @@ pub fn build(pipeline: &Pipeline, bar: &Bar) -> Result<Parts, RunFailure> {
     for (partition, source) in (0..).zip(&pipeline.sources) {
         sources.push(inputs.open(source, partition)?);
     }
+    if state.is_some() {
+        state::resume(&mut sources, checkpoint, bar)?;
+    }
     let is_live = pipeline.sources.iter().any(|source| source.kind.is_live());
     let outputs = Outputs { plan: &pipeline.plan, symbols: &symbols, is_live, bar };
-    let sinks = pipeline.sinks.iter().map(|sink| outputs.open(sink)).collect::<Result<_, _>>()?;
-    let dead_letters = pipeline.dead_letters.as_deref().map(DeadLetterFile::create);
+    let mut sinks = Vec::new();
+    for (number, sink) in pipeline.sinks.iter().enumerate() {
+        let cut = checkpoint.and_then(|checkpoint| checkpoint.sinks.get(number));
+        sinks.push(outputs.open(sink, (state.is_some(), cut))?);
+    }
+    let open_letters =
+        if checkpoint.is_some() { DeadLetterFile::append } else { DeadLetterFile::create };
+    let dead_letters = pipeline.dead_letters.as_deref().map(open_letters);
     Ok(Parts {
-        shards: shards(pipeline),
+        shards,
         plan: pipeline.plan.clone(),
         symbols,
         progress: pipeline.progress,
@@ -59,6 +76,12 @@ pub fn build(pipeline: &Pipeline, bar: &Bar) -> Result<Parts, RunFailure> {
         sinks,
         dead_letters: dead_letters.transpose().map_err(RunFailure::DeadLetters)?,
         limits: pipeline.limits,
+        state: state.map(|State { store, interval, host, checkpoint }| StatePart {
+            store,
+            interval,
+            host,
+            checkpoint,
+        }),
     })
 }
 
@@ -211,13 +234,22 @@ struct Outputs<'a> {
 }
 
 impl Outputs<'_> {
-    fn open(&self, sink: &SinkConfig) -> Result<SinkPart, RunFailure> {
+    /// Opens a sink; with a state it is told whether there is one, and what the last epoch holds of
+    /// the sink, which is published unless it was.
+    fn open(
+        &self,
+        sink: &SinkConfig,
+        (has_state, cut): (bool, Option<&SinkCut>),
+    ) -> Result<SinkPart, RunFailure> {
         let name = sink.name.as_str();
+        let delivery = state::delivery(has_state, cut);
         let writer = match &sink.kind {
             SinkKind::File { path, format } => {
-                self.writer(name, &PaneTarget::File(path.clone()), *format)
+                self.writer(name, &PaneTarget::File(path.clone()), *format, delivery)
             }
-            SinkKind::Stdout { format } => self.writer(name, &PaneTarget::Stdout, *format),
+            SinkKind::Stdout { format } => {
+                self.writer(name, &PaneTarget::Stdout, *format, delivery)
+            }
             SinkKind::Table => {
                 let settings = TableSettings { is_live: self.is_live, ..TableSettings::default() };
                 let (plan, symbols) = (self.plan.clone(), self.symbols.clone());
@@ -225,7 +257,7 @@ impl Outputs<'_> {
                 Ok(Writer::Panes(self.bar.before(table)))
             }
         };
-        match writer {
+        match writer.and_then(|writer| state::publish(writer, cut)) {
             Ok(writer) => Ok(SinkPart { name: name.into(), writer }),
             Err(error) => Err(RunFailure::Sink { name: name.into(), error }),
         }
@@ -236,6 +268,7 @@ impl Outputs<'_> {
         name: &str,
         target: &PaneTarget,
         format: SinkFormat,
+        delivery: Delivery,
     ) -> Result<Writer, SinkError> {
         let (plan, symbols) = (self.plan.clone(), self.symbols.clone());
         let format = match format {
@@ -244,12 +277,12 @@ impl Outputs<'_> {
             SinkFormat::Csv => PaneFormat::Csv,
             SinkFormat::Late => {
                 let late: Box<dyn Sink<LateBatch>> =
-                    Box::new(LateWriter::open(target, plan, symbols)?);
+                    Box::new(LateWriter::open(target, delivery, plan, symbols)?);
                 return Ok(Writer::Late(self.behind(target, late)));
             }
         };
         let panes: Box<dyn Sink> =
-            Box::new(PaneWriter::open(name, (target, format), plan, symbols)?);
+            Box::new(PaneWriter::open(name, (target, format), delivery, plan, symbols)?);
         Ok(Writer::Panes(self.behind(target, panes)))
     }
 

@@ -4,7 +4,7 @@
 
 use nilometer::config::{self, Pipeline, Records};
 use nilometer_connectors::flow_intake::FlowContext;
-use nilometer_connectors::panes::{PaneFormat, PaneTarget, PaneWriter};
+use nilometer_connectors::panes::{Delivery, PaneFormat, PaneTarget, PaneWriter};
 use nilometer_connectors::sink::Sink;
 use nilometer_connectors::source::{Polled, Source, State};
 use nilometer_connectors::text::{TextFiles, TextFormat, TextSettings};
@@ -182,8 +182,14 @@ impl Example {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("summaries.ndjson");
         let target = (&PaneTarget::File(path.clone()), PaneFormat::FlowSummary);
-        let mut sink =
-            PaneWriter::open("summaries", target, plan.clone(), self.symbols.clone()).unwrap();
+        let mut sink = PaneWriter::open(
+            "summaries",
+            target,
+            Delivery::AtOnce,
+            plan.clone(),
+            self.symbols.clone(),
+        )
+        .unwrap();
         for batch in &output.panes {
             if plan.stages[batch.stage.index()].is_observed() {
                 sink.write(batch).unwrap();

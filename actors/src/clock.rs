@@ -8,7 +8,7 @@ use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context};
 use nilometer_model::time::ProcessingTime;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Sends the time to everybody, at once and then at a fixed pace.
 pub(crate) struct ClockActor {
@@ -21,6 +21,12 @@ pub(crate) struct ClockActor {
 /// How often the clock ticks: the resolution of idleness, of triggers that wait for the clock, and
 /// of flushing.
 const PERIOD: Duration = Duration::from_millis(200);
+
+/// What `work` gives, and how long it took.
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begun = Instant::now();
+    (work(), begun.elapsed())
+}
 
 impl ClockActor {
     fn tick(&mut self) {

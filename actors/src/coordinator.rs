@@ -1,19 +1,28 @@
 //! The coordinator: one per node. A shell around [`CoordinatorNode`], which decides the watermark, the
-//! cycles, whose turn it is to read, and the end: what it gives is sent at once, in order.
+//! cycles, the epochs, whose turn it is to read, and the end: what it gives is sent at once, in order.
 
+use crate::checkpoint::coordinator_pieces;
 use crate::deliver::{self, Reports};
-use crate::message::{Cut, CycleFinished, Ended, Granted, Progress, Tick, Waiting};
+use crate::message::{
+    Concluded, Cut, CycleFinished, Ended, GivenUp, Granted, Part, Progress, Tick, Waiting,
+};
 use crate::meter::Meters;
 use crate::report::Report;
 use crate::shard::ShardActor;
 use crate::source::SourceActor;
+use crate::store::StoreActor;
 use actix::{Actor, Addr, Context, Handler};
+use nilometer_model::epoch::Epoch;
 use nilometer_model::node::{CoordinatorNode, FromCoordinator};
 use std::sync::Arc;
 
 /// Takes progress per source partition, broadcasts the watermark and the end.
 pub(crate) struct CoordinatorActor {
     pub(crate) machine: CoordinatorNode,
+    /// Where epochs are stored, and what the host puts there; `None` where nothing is stored.
+    pub(crate) state: Option<(Addr<StoreActor>, Vec<u8>)>,
+    /// The epoch that began last. Rises only.
+    pub(crate) epoch: Epoch,
     /// All sources, by partition.
     pub(crate) sources: Vec<Addr<SourceActor>>,
     pub(crate) shards: Vec<Addr<ShardActor>>,
@@ -28,7 +37,7 @@ impl CoordinatorActor {
         self.meters.set_watermark(self.machine.machine().watermark());
         for send in self.machine.take_sends() {
             match send {
-                FromCoordinator::Marked(mark) => deliver::marked(&self.shards, &mark),
+                FromCoordinator::Marked(mark) => deliver::marked(&self.shards, &mark, self.epoch),
                 FromCoordinator::Granted { partition, others } => {
                     let Some(source) = self.sources.get(partition as usize) else { continue };
                     deliver::granted(source, Granted { others });
@@ -38,9 +47,21 @@ impl CoordinatorActor {
                     self.reports.report(Report::StandsStill(standing));
                 }
                 FromCoordinator::Ended(standing) => {
+                    if let Some((store, _)) = &self.state {
+                        deliver::finished(store);
+                    }
                     self.reports.report(Report::Coordinator(standing));
                 }
             }
+        }
+        // Behind every mark that belongs to the epoch before.
+        if let Some(epoch) = self.machine.take_epoch()
+            && let Some((store, host)) = &self.state
+        {
+            self.epoch = epoch;
+            let pieces = coordinator_pieces(self.machine.machine(), host);
+            deliver::part(store, Part { pieces });
+            deliver::epoch_begun(&self.sources);
         }
     }
 }
@@ -96,5 +117,21 @@ impl Handler<Ended> for CoordinatorActor {
 
     fn handle(&mut self, Ended { partition }: Ended, _: &mut Self::Context) {
         self.take(|machine| machine.ended(partition));
+    }
+}
+
+impl Handler<Concluded> for CoordinatorActor {
+    type Result = ();
+
+    fn handle(&mut self, Concluded { epoch }: Concluded, _: &mut Self::Context) {
+        self.take(|machine| machine.concluded(epoch));
+    }
+}
+
+impl Handler<GivenUp> for CoordinatorActor {
+    type Result = ();
+
+    fn handle(&mut self, _: GivenUp, _: &mut Self::Context) {
+        self.take(CoordinatorNode::give_up);
     }
 }

@@ -25,20 +25,30 @@
 //!   before it appends it to the sources', which read nothing until then.
 //! - Records that wait for their turn are overtaken by no watermark that covers them: what their
 //!   source promises meanwhile is no more than the earliest of them.
+//! - A barrier is overtaken by nothing that lies before it and overtakes nothing: from a source to a
+//!   shard, from a shard to a shard and from a shard to a sink it goes the way of what it divides.
+//!   Marks come another way, from the coordinator; they say which epoch had begun, and wait for it.
+//!   The coordinator begins an epoch after it has broadcast every mark before it, and the next one
+//!   after the store has said that the last is concluded, which it says behind everything.
+//! - That an epoch is durable comes to a sink before the end does: the store tells it before it
+//!   tells the coordinator, which lets the end follow.
 //! - Credits, later ticks, turns and drain may be overtaken by anything: they only say "more" or "stop".
 
 use crate::coordinator::CoordinatorActor;
 use crate::message::{
-    Closed, Cut, CycleBegun, CycleFinished, Drain, Ended, Exchanged, Granted, Handled, Late,
-    Marked, Panes, Passed, Progress, Records, Returned, StageMarked, Tick, Turn, Waiting,
+    Aligned, Barrier, Closed, Concluded, Cut, CycleBegun, CycleFinished, Drain, Durable, Ended,
+    EpochBegun, Exchanged, Finished, GivenUp, Granted, Handled, Late, Marked, Panes, Part, Passed,
+    Progress, Published, Records, Returned, StageMarked, Tick, Turn, Waiting,
 };
 use crate::report::Report;
 use crate::shard::ShardActor;
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
+use crate::store::StoreActor;
 use actix::dev::ToEnvelope;
 use actix::dev::channel::{AddressReceiver, channel};
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
+use nilometer_model::epoch::Epoch;
 use nilometer_model::node::Mark;
 use nilometer_model::shard::ExchangeMark;
 use nilometer_model::time::Watermark;
@@ -118,10 +128,70 @@ pub(crate) fn ended(to: &Addr<CoordinatorActor>, partition: u32) {
 }
 
 /// The coordinator broadcasts a mark, after it has handled what allows it.
-pub(crate) fn marked(shards: &[Addr<ShardActor>], mark: &Mark) {
+pub(crate) fn marked(shards: &[Addr<ShardActor>], mark: &Mark, epoch: Epoch) {
     for shard in shards {
-        append(shard, Marked(mark.clone()));
+        append(shard, Marked { mark: mark.clone(), epoch });
     }
+}
+
+/// The coordinator begins an epoch, after it has [`marked`] what belongs to the one before.
+pub(crate) fn epoch_begun(sources: &[Addr<SourceActor>]) {
+    for source in sources {
+        append(source, EpochBegun);
+    }
+}
+
+/// A source is cut, after its last [`records`].
+pub(crate) fn barrier(shards: &[Addr<ShardActor>], partition: u32) {
+    for shard in shards {
+        append(shard, Barrier { partition });
+    }
+}
+
+/// A shard tells of a round of the barriers, after everything that the round covers.
+pub(crate) fn aligned(shards: &[Addr<ShardActor>], aligned: Aligned) {
+    for shard in shards {
+        append(shard, aligned);
+    }
+}
+
+/// A shard is cut, after its last [`panes`] and [`late`].
+pub(crate) fn passed_barrier(sinks: &[Addr<SinkActor>], shard: usize) {
+    for sink in sinks {
+        append(sink, Passed::Barrier { shard });
+    }
+}
+
+/// Anybody hands over a part of an epoch.
+pub(crate) fn part(to: &Addr<StoreActor>, part: Part) {
+    append(to, part);
+}
+
+/// The store has made an epoch durable.
+pub(crate) fn durable(sinks: &[Addr<SinkActor>], epoch: Epoch) {
+    for sink in sinks {
+        append(sink, Durable { epoch });
+    }
+}
+
+/// A sink has published what is durable.
+pub(crate) fn published(to: &Addr<StoreActor>, published: Published) {
+    append(to, published);
+}
+
+/// The store has heard of all sinks that they have [`published`].
+pub(crate) fn concluded(to: &Addr<CoordinatorActor>, epoch: Epoch) {
+    append(to, Concluded { epoch });
+}
+
+/// The coordinator or a sink has nothing more to store.
+pub(crate) fn finished(to: &Addr<StoreActor>) {
+    append(to, Finished);
+}
+
+/// The host lets epochs be.
+pub(crate) fn given_up(to: &Addr<CoordinatorActor>) {
+    append(to, GivenUp);
 }
 
 /// A shard gives up deltas of an exchanged stage.
@@ -161,9 +231,9 @@ pub(crate) fn passed(sinks: &[Addr<SinkActor>], shard: usize, watermark: Waterma
 }
 
 /// A shard has given the sinks all that it will give.
-pub(crate) fn passed_all(sinks: &[Addr<SinkActor>]) {
+pub(crate) fn passed_all(sinks: &[Addr<SinkActor>], shard: usize) {
     for sink in sinks {
-        append(sink, Passed::All);
+        append(sink, Passed::All { shard });
     }
 }
 

@@ -11,19 +11,28 @@
 //! [`nilometer_model::shard::Shard`], which plays mailbox and scheduler for them. See
 //! `docs/adr/0001-key-actors-live-in-tables.md`.
 //!
+//! Where state is stored, epoch by epoch: `cutting` and `outbox` are the parts of a shard and of a
+//! sink that know of barriers, `store` is the actor that waits for the disk, and [`checkpoint`] says
+//! what each puts there.
+//!
 //! What is absent: window semantics, file formats, configuration; a clock outside of `clock`; a
 //! send outside of `deliver`; a lock or a blocking call on the thread of a shard.
 
+pub mod checkpoint;
 mod clock;
 mod coordinator;
+mod cutting;
 mod deliver;
 mod message;
 pub mod meter;
 pub mod node;
+mod outbox;
 pub mod report;
+mod restoring;
 mod shard;
 mod sink;
 mod source;
+mod store;
 mod wiring;
 
 pub use nilometer_model::node::credit;

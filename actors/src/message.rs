@@ -1,13 +1,17 @@
 //! The messages between actors: nouns and past participles, batches and never single records.
 //!
 //! To the right go records, panes and marks; to the left go credits ([`Returned`], [`Handled`]),
-//! turns to read ([`Granted`], [`CycleBegun`]) and the request to stop reading ([`Drain`]). Why none
-//! of them overtakes another is argued in `deliver`, which sends them all.
+//! turns to read ([`Granted`], [`CycleBegun`]) and the request to stop reading ([`Drain`]). Where
+//! state is stored, barriers go to the right with them, parts of an epoch to the store, and that it
+//! is [`Durable`] comes back. Why none of them overtakes another is argued in `deliver`, which sends
+//! them all.
 
+use crate::checkpoint::Piece;
 use crate::credit::Credit;
 use crate::shard::ShardActor;
 use crate::source::SourceActor;
 use actix::{Addr, Message};
+use nilometer_model::epoch::Epoch;
 use nilometer_model::late::LateBatch;
 use nilometer_model::node::Mark;
 use nilometer_model::pane::PaneBatch;
@@ -19,6 +23,8 @@ use std::sync::Arc;
 
 /// Source to shard: records whose keys the shard owns.
 pub(crate) struct Records {
+    /// The partition that they are of.
+    pub(crate) partition: u32,
     pub(crate) batch: RowBatch,
     /// What they cost the source, to be given back to it.
     pub(crate) credit: Credit,
@@ -70,10 +76,16 @@ pub(crate) struct Ended {
 }
 
 /// Coordinator to shard: a mark of the whole input.
-pub(crate) struct Marked(pub(crate) Mark);
+pub(crate) struct Marked {
+    pub(crate) mark: Mark,
+    /// The epoch that began last before it.
+    pub(crate) epoch: Epoch,
+}
 
 /// Shard to shard: deltas of an exchanged stage whose coarser keys the receiver owns.
 pub(crate) struct Exchanged {
+    /// Number of the sender.
+    pub(crate) shard: usize,
     pub(crate) deltas: ExchangeDeltas,
     /// What waits of the sender's output until this is handled.
     pub(crate) bytes: usize,
@@ -99,6 +111,7 @@ pub(crate) struct Panes {
 
 /// Shard to sink: copies that came late.
 pub(crate) struct Late {
+    pub(crate) shard: usize,
     pub(crate) late: Arc<LateBatch>,
     /// What waits of the shard's output until this is written.
     pub(crate) bytes: usize,
@@ -109,9 +122,54 @@ pub(crate) struct Late {
 pub(crate) enum Passed {
     /// What its slowest stage has completed.
     Watermark { shard: usize, watermark: Watermark },
+    /// Everything of this epoch.
+    Barrier { shard: usize },
     /// Everything.
-    All,
+    All { shard: usize },
 }
+
+/// Coordinator to source: an epoch has begun.
+pub(crate) struct EpochBegun;
+
+/// Source to shard: what it has sent before belongs to the epoch that has begun, what it sends
+/// behind to the next.
+pub(crate) struct Barrier {
+    pub(crate) partition: u32,
+}
+
+/// Shard to shard: a round of the barriers.
+#[derive(Clone, Copy)]
+pub(crate) struct Aligned {
+    pub(crate) shard: usize,
+    pub(crate) round: usize,
+}
+
+/// Any actor to the store: what it puts into the epoch. Each sends one, and a failed one none.
+pub(crate) struct Part {
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// Store to sink: an epoch will never be lost.
+pub(crate) struct Durable {
+    pub(crate) epoch: Epoch,
+}
+
+/// Sink to store: it has published its part of an epoch.
+pub(crate) struct Published {
+    pub(crate) sink: Arc<str>,
+    pub(crate) epoch: Epoch,
+}
+
+/// Store to coordinator: an epoch is durable, and all sinks have published it.
+pub(crate) struct Concluded {
+    pub(crate) epoch: Epoch,
+}
+
+/// Coordinator or sink to store: nothing will follow.
+pub(crate) struct Finished;
+
+/// Host to coordinator: no epoch can be stored any more.
+pub(crate) struct GivenUp;
 
 /// Sink or shard to shard: output of so many bytes has been handled.
 pub(crate) struct Handled {
@@ -152,5 +210,14 @@ messages!(
     Handled,
     Tick,
     Turn,
-    Drain
+    Drain,
+    EpochBegun,
+    Barrier,
+    Aligned,
+    Part,
+    Durable,
+    Published,
+    Concluded,
+    Finished,
+    GivenUp
 );

@@ -11,10 +11,12 @@
 //! Every address exists before any actor lives, so nobody waits for an introduction.
 //! The host awaits [`Node::news`] until the node has ended, then [`Node::finish`].
 
+use crate::checkpoint::Checkpoint;
+use crate::coordinator::CoordinatorActor;
 use crate::credit::Limits;
 use crate::deliver;
 use crate::meter::Meters;
-use crate::report::{Failure, Report, ShardReport, SinkReport, SourceReport};
+use crate::report::{Failure, Report, ShardReport, SinkReport, SourceReport, StoreReport};
 use crate::source::SourceActor;
 use crate::wiring::{self, StartError};
 use actix::{Addr, Arbiter};
@@ -22,11 +24,12 @@ use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::dead_letter::DeadLetterFile;
 use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Source;
+use nilometer_connectors::store::Store;
 use nilometer_model::account::StageAccount;
 use nilometer_model::expr::Refinement;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
-use nilometer_model::time::Watermark;
+use nilometer_model::time::{Span, Watermark};
 use nilometer_model::watermark::{Estimation, ProgressRules, Standing};
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -69,6 +72,22 @@ pub struct Parts {
     pub dead_letters: Option<DeadLetterFile>,
     /// How much may be in flight.
     pub limits: Limits,
+    /// Where epochs are stored; nothing is stored without it. For the streaming engine only: the
+    /// others store nothing.
+    pub state: Option<StatePart>,
+}
+
+/// Where epochs are stored, and what to go on with.
+pub struct StatePart {
+    /// The store.
+    pub store: Box<dyn Store>,
+    /// From the beginning of one epoch to that of the next.
+    pub interval: Span,
+    /// What the host puts into every epoch, see [`crate::checkpoint::host_part`].
+    pub host: Vec<u8>,
+    /// The epoch to go on behind; `None` to begin anew. Readers and writers have been opened there
+    /// by the host, and the blocks of the epoch have been published.
+    pub checkpoint: Option<Checkpoint>,
 }
 
 /// What a host hears of a running node.
@@ -104,6 +123,8 @@ pub struct Outcome {
     pub sinks: Vec<SinkReport>,
     /// What went wrong, first things first.
     pub failures: Vec<Failure>,
+    /// What was stored; `None` where nothing is, or if the node did not get so far.
+    pub store: Option<StoreReport>,
     /// Names of the sources, by partition.
     pub names: Vec<Arc<str>>,
     /// How the watermark stood at the end; `None` if the node did not get so far.
@@ -168,6 +189,7 @@ impl Outcome {
 pub struct Node {
     pub(crate) arbiters: Vec<Arbiter>,
     pub(crate) sources: Vec<Addr<SourceActor>>,
+    pub(crate) coordinator: Addr<CoordinatorActor>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) reports: UnboundedReceiver<Report>,
     /// Actors whose last report is still to come. Falls only.
@@ -217,6 +239,7 @@ impl Node {
             Report::Notice { name, text } => return Some(News::Notice { name, text }),
             Report::Failure(failure) => {
                 self.drain();
+                deliver::given_up(&self.coordinator);
                 let text = failure.to_string();
                 self.outcome.failures.push(failure);
                 return Some(News::Failed { text });
@@ -224,6 +247,7 @@ impl Node {
             Report::Source(source) => self.outcome.sources.push(source),
             Report::Shard(shard) => self.outcome.shards.push(shard),
             Report::Sink(sink) => self.outcome.sinks.push(sink),
+            Report::Store(store) => self.outcome.store = Some(store),
             Report::StandsStill(standing) => return Some(News::StandsStill(standing)),
             Report::Coordinator(standing) => self.outcome.standing = Some(standing),
         }

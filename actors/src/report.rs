@@ -3,12 +3,15 @@
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::SourceError;
+use nilometer_connectors::store::StoreError;
 use nilometer_model::account::StageAccount;
+use nilometer_model::image::ImageError;
 use nilometer_model::pane::StageId;
 use nilometer_model::shard::StageError;
 use nilometer_model::time::Watermark;
 use nilometer_model::watermark::Standing;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why a node cannot do its work. It stops reading, lets pass what can pass, and ends.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +37,18 @@ pub enum Failure {
     /// The dead-letter file cannot be written.
     #[error("dead letters: {0}")]
     DeadLetters(#[source] SinkError),
+    /// Epochs cannot be stored.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The state of a shard cannot be stored.
+    #[error("shard {shard}: {error}")]
+    State {
+        /// Number of the shard.
+        shard: usize,
+        /// What happened.
+        #[source]
+        error: ImageError,
+    },
     /// A stage cannot compute its result.
     #[error("shard {shard}: {error}")]
     Stage {
@@ -82,6 +97,9 @@ pub struct ShardReport {
     pub incomplete_windows: Vec<usize>,
     /// Whether no window, timer or key is left.
     pub is_empty: bool,
+    /// The longest time that handing its state over has stopped it for; `None` where nothing is
+    /// stored.
+    pub pause_max: Option<Duration>,
 }
 
 /// What a sink has counted, at its end.
@@ -99,6 +117,15 @@ pub struct SinkReport {
     pub has_failed: bool,
 }
 
+/// What the store has counted, at its end.
+#[derive(Debug, Clone, Default)]
+pub struct StoreReport {
+    /// Epochs made durable.
+    pub epochs: u64,
+    /// Bytes of all their parts, before packing.
+    pub bytes: u64,
+}
+
 /// What an actor tells the host.
 #[derive(Debug)]
 pub(crate) enum Report {
@@ -111,6 +138,7 @@ pub(crate) enum Report {
     Source(SourceReport),
     Shard(ShardReport),
     Sink(SinkReport),
+    Store(StoreReport),
     /// The watermark has not risen for long.
     StandsStill(Standing),
     /// All sources have ended: how the watermark stands.

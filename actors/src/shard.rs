@@ -3,6 +3,7 @@
 //! at once, in order.
 
 use crate::coordinator::CoordinatorActor;
+use crate::cutting::Cutting;
 use crate::deliver::{self, Reports};
 use crate::message::{
     Closed, CycleFinished, Exchanged, Handled, Late, Marked, Panes, Records, StageMarked, Tick,
@@ -11,6 +12,7 @@ use crate::report::{Failure, Report, ShardReport};
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use nilometer_model::epoch::Origin;
 use nilometer_model::node::{FromShard, ShardNode};
 
 /// Whom a shard sends to.
@@ -26,6 +28,8 @@ pub(crate) struct ShardLinks {
 pub(crate) struct ShardActor {
     pub(crate) id: usize,
     pub(crate) machine: ShardNode<Addr<SourceActor>>,
+    /// `None` where nothing is stored.
+    pub(crate) cutting: Option<Cutting>,
     pub(crate) links: ShardLinks,
 }
 
@@ -47,17 +51,17 @@ impl ShardActor {
             }
             FromShard::Late { sink, late, bytes } => {
                 if let Some(sink) = links.sinks.get(sink) {
-                    deliver::late(sink, Late { late, bytes, sender });
+                    deliver::late(sink, Late { shard, late, bytes, sender });
                 }
             }
             FromShard::Exchanged { to, deltas, bytes } => {
                 if let Some(to) = links.shards.get(to) {
-                    deliver::exchanged(to, Exchanged { deltas, bytes, sender });
+                    deliver::exchanged(to, Exchanged { shard, deltas, bytes, sender });
                 }
             }
             FromShard::StageMarked(mark) => deliver::stage_marked(&links.shards, &mark),
             FromShard::Passed(watermark) => deliver::passed(&links.sinks, shard, watermark),
-            FromShard::PassedAll => deliver::passed_all(&links.sinks),
+            FromShard::PassedAll => deliver::passed_all(&links.sinks, shard),
             FromShard::CycleFinished(number) => {
                 deliver::cycle_finished(&links.coordinator, CycleFinished { shard, number });
             }
@@ -77,6 +81,7 @@ impl ShardActor {
             accounts: shard.accounts(),
             incomplete_windows: shard.incomplete_windows(),
             is_empty: shard.is_empty(),
+            pause_max: self.cutting.as_ref().map(|cutting| cutting.pause_max),
         }));
     }
 }
@@ -89,6 +94,8 @@ impl Handler<Records> for ShardActor {
     type Result = ();
 
     fn handle(&mut self, message: Records, ctx: &mut Self::Context) {
+        let origin = Origin::Source(message.partition);
+        let Some(message) = self.admit(origin, message) else { return };
         self.machine.records(&message.batch, message.credit, message.source);
         self.forward(ctx);
     }
@@ -97,8 +104,10 @@ impl Handler<Records> for ShardActor {
 impl Handler<Marked> for ShardActor {
     type Result = ();
 
-    fn handle(&mut self, Marked(mark): Marked, ctx: &mut Self::Context) {
-        self.machine.marked(mark);
+    fn handle(&mut self, message: Marked, ctx: &mut Self::Context) {
+        let origin = Origin::Mark(message.epoch);
+        let Some(message) = self.admit(origin, message) else { return };
+        self.machine.marked(message.mark);
         self.forward(ctx);
     }
 }
@@ -107,6 +116,8 @@ impl Handler<Exchanged> for ShardActor {
     type Result = ();
 
     fn handle(&mut self, message: Exchanged, ctx: &mut Self::Context) {
+        let origin = Origin::Shard(message.shard);
+        let Some(message) = self.admit(origin, message) else { return };
         self.machine.exchanged(&message.deltas);
         self.forward(ctx);
         deliver::handled(&message.sender, message.bytes);
@@ -116,7 +127,9 @@ impl Handler<Exchanged> for ShardActor {
 impl Handler<StageMarked> for ShardActor {
     type Result = ();
 
-    fn handle(&mut self, StageMarked(mark): StageMarked, ctx: &mut Self::Context) {
+    fn handle(&mut self, message: StageMarked, ctx: &mut Self::Context) {
+        let origin = Origin::Shard(message.0.from);
+        let Some(StageMarked(mark)) = self.admit(origin, message) else { return };
         self.machine.stage_marked(&mark);
         self.forward(ctx);
     }
@@ -125,7 +138,8 @@ impl Handler<StageMarked> for ShardActor {
 impl Handler<Tick> for ShardActor {
     type Result = ();
 
-    fn handle(&mut self, Tick(now): Tick, ctx: &mut Self::Context) {
+    fn handle(&mut self, message: Tick, ctx: &mut Self::Context) {
+        let Some(Tick(now)) = self.admit(Origin::Clock, message) else { return };
         self.machine.tick(now);
         self.forward(ctx);
     }

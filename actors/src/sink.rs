@@ -7,6 +7,7 @@
 
 use crate::deliver::{self, Reports};
 use crate::message::{Late, Panes, Passed, Tick};
+use crate::outbox::{HeldOutput, Outbox};
 use crate::report::{Failure, Report, SinkReport};
 use actix::{Actor, Context, Handler};
 use nilometer_connectors::sink::{SinkError, Writer};
@@ -20,13 +21,18 @@ pub(crate) struct SinkActor {
     pub(crate) order: SinkOrder,
     /// Whether something was written since the last flush.
     pub(crate) is_dirty: bool,
+    /// `None` where nothing is stored.
+    pub(crate) outbox: Option<Outbox>,
     pub(crate) report: SinkReport,
     pub(crate) reports: Reports,
 }
 
 impl SinkActor {
     /// Calls the writer, unless it has failed before.
-    fn attempt(&mut self, call: impl FnOnce(&mut Writer) -> Result<(), SinkError>) -> bool {
+    pub(crate) fn attempt(
+        &mut self,
+        call: impl FnOnce(&mut Writer) -> Result<(), SinkError>,
+    ) -> bool {
         if self.report.has_failed {
             return false;
         }
@@ -88,9 +94,12 @@ impl Handler<Panes> for SinkActor {
     type Result = ();
 
     fn handle(&mut self, message: Panes, _: &mut Self::Context) {
+        if self.holds(message.shard) {
+            return self.hold(HeldOutput::Panes(message));
+        }
         self.check_order(message.shard, &message.panes);
         self.write(&message.panes);
-        deliver::handled(&message.sender, message.bytes);
+        self.settle(message.sender, message.bytes);
     }
 }
 
@@ -98,20 +107,30 @@ impl Handler<Late> for SinkActor {
     type Result = ();
 
     fn handle(&mut self, message: Late, _: &mut Self::Context) {
+        if self.holds(message.shard) {
+            return self.hold(HeldOutput::Late(message));
+        }
         self.write_late(&message.late);
-        deliver::handled(&message.sender, message.bytes);
+        self.settle(message.sender, message.bytes);
     }
 }
 
 impl Handler<Passed> for SinkActor {
     type Result = ();
 
-    fn handle(&mut self, message: Passed, _: &mut Self::Context) {
+    fn handle(&mut self, message: Passed, ctx: &mut Self::Context) {
         match message {
+            Passed::Watermark { shard, .. } | Passed::All { shard } if self.holds(shard) => {
+                self.hold(HeldOutput::Passed(message));
+            }
+            Passed::Barrier { shard } => self.barrier(shard, ctx),
             Passed::Watermark { shard, watermark } => self.order.passed(shard, watermark),
-            Passed::All => {
+            Passed::All { .. } => {
                 if self.order.ended() {
                     self.attempt(|writer| writer.close());
+                    if let Some(outbox) = &self.outbox {
+                        deliver::finished(&outbox.store);
+                    }
                     self.reports.report(Report::Sink(self.report.clone()));
                 }
             }

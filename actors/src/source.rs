@@ -5,21 +5,25 @@
 //! Invariant: what a step gives is sent in order, and what was found beside records is written
 //! before the end is reported.
 
+use crate::checkpoint::{SourceCut, source_pieces};
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
-use crate::message::{Cut, CycleBegun, Drain, Granted, Records, Returned, Tick, Turn, Waiting};
+use crate::message::{
+    Cut, CycleBegun, Drain, EpochBegun, Granted, Part, Records, Returned, Tick, Turn, Waiting,
+};
 use crate::meter::Meters;
 use crate::report::{Failure, Report, SourceReport};
 use crate::shard::ShardActor;
+use crate::store::StoreActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use nilometer_connectors::account::Reason;
 use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
 use nilometer_connectors::panes::write_record;
 use nilometer_connectors::sink::SinkError;
-use nilometer_connectors::source::{Found, Polled, Source, State};
+use nilometer_connectors::source::{Found, Polled, Position, Source, State};
 use nilometer_model::ingest::Taken;
 use nilometer_model::node::{FromSource, SourceNode, Stand};
-use nilometer_model::row::Position;
+use nilometer_model::row;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The dead-letter file, which all sources write to.
@@ -31,6 +35,8 @@ pub(crate) struct SourceLinks {
     pub(crate) coordinator: Addr<CoordinatorActor>,
     pub(crate) dead_letters: Option<DeadLetters>,
     pub(crate) meters: Arc<Meters>,
+    /// Where its part of an epoch goes; `None` where nothing is stored.
+    pub(crate) store: Option<Addr<StoreActor>>,
     pub(crate) reports: Reports,
 }
 
@@ -42,12 +48,17 @@ pub(crate) struct SourceActor {
     pub(crate) reader: Box<dyn Source>,
     pub(crate) polled: Polled,
     pub(crate) machine: SourceNode,
+    /// Where it stood before it read last, if that is stored and what it reads may have to wait for
+    /// its turn.
+    pub(crate) before: Option<SourceCut>,
     pub(crate) links: SourceLinks,
 }
 
 impl SourceActor {
     fn read(&mut self) {
         let Some(room) = self.machine.turn() else { return };
+        let may_wait = self.links.store.is_some() && self.machine.is_in_step();
+        self.before = may_wait.then(|| self.source_cut());
         let stand = match self.reader.poll(room, &mut self.polled) {
             Ok(State::More) => Stand::More,
             Ok(State::Pending) => Stand::Pending,
@@ -81,11 +92,16 @@ impl SourceActor {
     }
 
     /// Rejects a record that was read and decoded: what is left of it are the fields in its row.
-    fn reject(&mut self, position: Position, reason: Reason, (detail, row): (&str, &[u64])) {
+    fn reject(
+        &mut self,
+        position: row::Position,
+        reason: Reason,
+        (detail, fields): (&str, &[u64]),
+    ) {
         // Counted from 1, as people do.
         let place = Place::Record(position.offset.saturating_add(1));
         let mut text = String::new();
-        write_record(self.polled.batch.layout(), row, self.machine.symbols(), &mut text);
+        write_record(self.polled.batch.layout(), fields, self.machine.symbols(), &mut text);
         self.polled.reject(Found::new(&self.name, place, text.as_bytes()), reason, detail);
     }
 
@@ -101,7 +117,8 @@ impl SourceActor {
                 FromSource::Turn => deliver::turn(&ctx.address()),
                 FromSource::Records { shard, batch, credit } => {
                     let Some(shard) = self.links.shards.get(shard) else { continue };
-                    deliver::records(shard, Records { batch, credit, source: ctx.address() });
+                    let source = ctx.address();
+                    deliver::records(shard, Records { partition, batch, credit, source });
                 }
                 FromSource::Progress(report) => deliver::progress(&coordinator, report),
                 FromSource::Waiting { head, watermark } => {
@@ -113,6 +130,17 @@ impl SourceActor {
                     self.report_end(is_finished);
                 }
             }
+        }
+    }
+
+    /// Where it stands: behind everything that it has handed on.
+    fn source_cut(&self) -> SourceCut {
+        let Position { bytes, is_exact } = self.reader.position();
+        SourceCut {
+            position: bytes,
+            is_exact,
+            account: self.polled.account.clone(),
+            generator: self.machine.generator().clone(),
         }
     }
 
@@ -189,6 +217,19 @@ impl Handler<Granted> for SourceActor {
         let taken = self.machine.granted(&mut self.polled.batch, message.others);
         self.count(taken);
         self.forward(ctx);
+    }
+}
+
+impl Handler<EpochBegun> for SourceActor {
+    type Result = ();
+
+    fn handle(&mut self, _: EpochBegun, _: &mut Self::Context) {
+        let Some(store) = &self.links.store else { return };
+        // What is in hand lies behind the barrier.
+        let before = self.before.clone().filter(|_| self.machine.has_in_hand());
+        let cut = before.unwrap_or_else(|| self.source_cut());
+        deliver::part(store, Part { pieces: source_pieces(&self.name, &cut) });
+        deliver::barrier(&self.links.shards, self.partition);
     }
 }
 

@@ -6,25 +6,32 @@
 use crate::clock::ClockActor;
 use crate::coordinator::CoordinatorActor;
 use crate::credit::Limits;
+use crate::cutting::Cutting;
 use crate::deliver::{self, Reports};
 use crate::meter::Meters;
-use crate::node::{Node, Outcome, Parts, SinkPart, SourcePart};
-use crate::report::SinkReport;
+use crate::node::{Node, Outcome, Parts, SinkPart, SourcePart, StatePart};
+use crate::outbox::Outbox;
+use crate::report::{SinkReport, StoreReport};
+use crate::restoring::Restoring;
 use crate::shard::{ShardActor, ShardLinks};
 use crate::sink::SinkActor;
 use crate::source::{DeadLetters, SourceActor, SourceLinks};
+use crate::store::StoreActor;
 use actix::dev::channel::AddressReceiver;
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
 use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Polled;
+use nilometer_connectors::store::Store;
+use nilometer_model::engine::Engine;
+use nilometer_model::epoch::{Barriers, Gathering, Schedule};
 use nilometer_model::expr::Refinement;
+use nilometer_model::image::ImageError;
 use nilometer_model::ingest::Ingest;
 use nilometer_model::node::closing::Closing;
 use nilometer_model::node::{
     CoordinatorNode, Route, ShardNode, ShardParts, SinkOrder, SourceNode, SourceParts,
 };
 use nilometer_model::plan::{Plan, Stage};
-use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::Span;
 use nilometer_model::watermark::{Coordinator, ProgressRules};
@@ -37,6 +44,9 @@ pub enum StartError {
     /// The operating system gives no thread.
     #[error("cannot start a thread: {0}; lower `shards`, or raise the limit of processes")]
     Thread(#[from] io::Error),
+    /// The state that was stored does not fit.
+    #[error(transparent)]
+    State(#[from] ImageError),
     /// A stage sends its panes to a sink that there is not.
     #[error("stage `{stage}` has a sink `{sink}` that is not defined; define it or leave it out")]
     UnknownSink {
@@ -84,6 +94,14 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         dead_letters: parts.dead_letters.map(|file| Arc::new(Mutex::new(file))),
         limits: parts.limits,
     };
+    let state = parts.state.filter(|_| facts.plan.engine == Engine::Streaming);
+    let (keeper, restoring) = match state {
+        Some(StatePart { store, interval, host, checkpoint }) => {
+            (Some(Keeper { store, interval, host }), Restoring::new(checkpoint))
+        }
+        None => (None, Restoring::default()),
+    };
+    let (store, store_inbox) = deliver::mailbox();
     let names = parts.sources.iter().map(|part| part.name.clone()).collect();
     let (reports, reported) = Reports::new();
     let (sources, source_inboxes) = mailboxes(parts.sources.len());
@@ -92,11 +110,13 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
     let (coordinator, coordinator_inbox) = deliver::mailbox();
     let mut wiring = Wiring {
         meters: Arc::new(Meters::new(sources.len())),
-        open: sources.len() + shards.len() + sinks.len() + 1,
+        open: sources.len() + shards.len() + sinks.len() + 1 + usize::from(keeper.is_some()),
         sources,
         shards,
         sinks,
         coordinator,
+        store: keeper.is_some().then_some(store),
+        restoring,
         reports,
         facts,
         arbiters: Vec::new(),
@@ -105,7 +125,8 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         .start_sinks(parts.sinks, sink_inboxes)
         .and_then(|()| wiring.start_shards(shard_inboxes))
         .and_then(|()| wiring.start_sources(parts.sources, source_inboxes))
-        .and_then(|()| wiring.start_control(coordinator_inbox));
+        .and_then(|()| wiring.start_store(keeper, store_inbox))
+        .and_then(|schedule| wiring.start_control(coordinator_inbox, schedule));
     if let Err(error) = started {
         stop(wiring.arbiters);
         return Err(error);
@@ -113,6 +134,7 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
     Ok(Node {
         arbiters: wiring.arbiters,
         sources: wiring.sources,
+        coordinator: wiring.coordinator,
         meters: wiring.meters,
         reports: reported,
         open: wiring.open,
@@ -164,6 +186,13 @@ struct Facts {
     routes: Vec<Route>,
 }
 
+/// What the store is made from.
+struct Keeper {
+    store: Box<dyn Store>,
+    interval: Span,
+    host: Vec<u8>,
+}
+
 /// The addresses of a node, and the threads started so far.
 struct Wiring {
     facts: Facts,
@@ -171,6 +200,9 @@ struct Wiring {
     shards: Vec<Addr<ShardActor>>,
     sinks: Vec<Addr<SinkActor>>,
     coordinator: Addr<CoordinatorActor>,
+    /// `None` where nothing is stored.
+    store: Option<Addr<StoreActor>>,
+    restoring: Restoring,
     meters: Arc<Meters>,
     reports: Reports,
     /// Actors that will report their end.
@@ -194,8 +226,12 @@ impl Wiring {
         for (part, inbox) in parts.into_iter().zip(inboxes) {
             let order = SinkOrder::new(&self.facts.plan, self.facts.shards);
             let reports = self.reports.clone();
+            let mut report = SinkReport { name: part.name.clone(), ..SinkReport::default() };
+            self.restoring.sink(&mut report);
+            let outbox = self.store.clone().map(|store| Outbox::new(store, self.facts.shards));
             deliver::start(&self.thread()?, inbox, move || SinkActor {
-                report: SinkReport { name: part.name.clone(), ..SinkReport::default() },
+                report,
+                outbox,
                 writer: part.writer,
                 order,
                 is_dirty: false,
@@ -219,13 +255,16 @@ impl Wiring {
                 coordinator: self.coordinator.clone(),
                 reports: self.reports.clone(),
             };
-            let (plan, symbols) = (self.facts.plan.clone(), self.facts.symbols.clone());
-            let (limits, routes) = (self.facts.limits, self.facts.routes.clone());
+            let Facts { plan, symbols, limits, routes, .. } = &self.facts;
+            let (limits, routes) = (*limits, routes.clone());
+            let (shard, records) = self.restoring.shard(plan, symbols, (id, shards))?;
+            let (cut, sources) = (self.restoring.epoch(), self.sources.len());
+            let barriers = Barriers::new(cut, sources, shards, exchanges);
+            let cutting = self.store.clone().map(|store| Cutting::new(store, barriers));
             deliver::start(&self.thread()?, inbox, move || {
-                let shard = Shard::new(plan, symbols, id, shards);
                 let closing = Closing::new(shards, exchanges);
                 let parts = ShardParts { shard, closing, limits, routes };
-                ShardActor { id, machine: ShardNode::new(parts), links }
+                ShardActor { id, machine: ShardNode::new(parts).behind(records), cutting, links }
             });
         }
         Ok(())
@@ -244,12 +283,14 @@ impl Wiring {
                 coordinator: self.coordinator.clone(),
                 dead_letters: facts.dead_letters.clone(),
                 meters: self.meters.clone(),
+                store: self.store.clone(),
                 reports: self.reports.clone(),
             };
             let (symbols, refinement) = (facts.symbols.clone(), facts.refinement.clone());
-            let ingest =
+            let mut ingest =
                 Ingest::new(&facts.plan, symbols, refinement, part.watermark, facts.shards);
-            let polled = Polled::new(facts.plan.row.clone(), facts.dead_letters.is_some());
+            let mut polled = Polled::new(facts.plan.row.clone(), facts.dead_letters.is_some());
+            self.restoring.source(&mut polled, &mut ingest);
             let (engine, limits) = (facts.plan.engine, facts.limits);
             let is_in_step = facts.is_in_step;
             let parts = SourceParts { partition, ingest, engine, limits, is_in_step };
@@ -259,24 +300,58 @@ impl Wiring {
                 reader: part.reader,
                 polled,
                 machine: SourceNode::new(parts),
+                before: None,
                 links,
             });
         }
         Ok(())
     }
 
+    /// Starts the store, if there is one; returns when epochs begin, and what the host puts there.
+    fn start_store(
+        &mut self,
+        keeper: Option<Keeper>,
+        inbox: AddressReceiver<StoreActor>,
+    ) -> Result<(Schedule, Vec<u8>), StartError> {
+        let last = self.restoring.epoch();
+        let Some(Keeper { store, interval, host }) = keeper else {
+            return Ok((Schedule::new(None, last), Vec::new()));
+        };
+        let parts = 1 + self.sources.len() + self.shards.len() + self.sinks.len();
+        let actor = StoreActor {
+            store: Some(store),
+            epoch: last.next(),
+            parts: Gathering::new(parts),
+            published: Gathering::new(self.sinks.len()),
+            sinks: self.sinks.clone(),
+            coordinator: self.coordinator.clone(),
+            open: 1 + self.sinks.len(),
+            report: StoreReport::default(),
+            reports: self.reports.clone(),
+        };
+        deliver::start(&self.thread()?, inbox, move || actor);
+        Ok((Schedule::new(Some(interval), last), host))
+    }
+
     /// Starts coordinator and clock, which have little to do and share a thread.
     fn start_control(
         &mut self,
         inbox: AddressReceiver<CoordinatorActor>,
+        (schedule, host): (Schedule, Vec<u8>),
     ) -> Result<(), StartError> {
         let arbiter = self.thread()?;
         let engine = self.facts.plan.engine;
         let (sources, shards) = (self.sources.len(), self.shards.len());
         let rules = engine.heeds(self.facts.progress);
-        let machine = Coordinator::new(rules, &self.facts.patience, self.facts.plan.shares.len());
+        let mut machine =
+            Coordinator::new(rules, &self.facts.patience, self.facts.plan.shares.len());
+        self.restoring.coordinator(&mut machine);
+        self.meters.set_watermark(machine.watermark());
+        let machine = CoordinatorNode::new(machine, engine, sources, shards);
         let coordinator = CoordinatorActor {
-            machine: CoordinatorNode::new(machine, engine, sources, shards),
+            epoch: schedule.last(),
+            machine: machine.with_epochs(schedule),
+            state: self.store.clone().map(|store| (store, host)),
             sources: self.sources.clone(),
             shards: self.shards.clone(),
             meters: self.meters.clone(),

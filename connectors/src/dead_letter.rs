@@ -8,7 +8,7 @@ use crate::account::Reason;
 use crate::sink::SinkError;
 use crate::source::Found;
 use nilometer_model::value::write_json_text;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -132,6 +132,25 @@ impl DeadLetterFile {
         Ok(Self { path: name, file: BufWriter::new(file), line: String::new() })
     }
 
+    /// Opens the file behind what processes before this one have written.
+    ///
+    /// # Errors
+    /// It cannot be opened or created.
+    pub fn append(path: &Path) -> Result<Self, SinkError> {
+        let name: Box<str> = path.to_string_lossy().into();
+        let open = || match OpenOptions::new().append(true).open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        };
+        match open() {
+            Ok(Some(file)) => {
+                Ok(Self { path: name, file: BufWriter::new(file), line: String::new() })
+            }
+            Ok(None) => Self::create(path),
+            Err(source) => Err(SinkError::Create { path: name, source }),
+        }
+    }
+
     /// Writes `letters`, and takes them out.
     ///
     /// # Errors
@@ -206,6 +225,14 @@ mod tests {
         file.write(&mut letters).unwrap();
         file.flush().unwrap();
         assert!(letters.is_empty());
-        assert!(std::fs::read_to_string(path).unwrap().ends_with("\"raw\":\"x\"}\n"));
+        let one = std::fs::read_to_string(&path).unwrap();
+        assert!(one.ends_with("\"raw\":\"x\"}\n"));
+        drop(file);
+        for (lines, path) in [(2, &path), (1, &directory.path().join("other.ndjson"))] {
+            let mut file = DeadLetterFile::append(path).unwrap();
+            file.write(&mut vec![letter(Reason::NotJson, "", b"x")]).unwrap();
+            file.flush().unwrap();
+            assert_eq!(std::fs::read_to_string(path).unwrap(), one.repeat(lines));
+        }
     }
 }

@@ -5,7 +5,9 @@
 //! sink under their control.
 
 use crate::sink::{Sink, SinkError};
-use crate::source::{Polled, Progress, Source, SourceError, State};
+use crate::source::{
+    Polled, Position, Progress, Source, SourceError, State, position_of, state_of,
+};
 use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
@@ -13,6 +15,9 @@ use nilometer_model::row::RowBatch;
 /// A source over batches in memory.
 pub struct MemorySource<I> {
     batches: I,
+    /// Batches given, silences included.
+    given: u64,
+    is_repeatable: bool,
     progress: Option<Progress>,
 }
 
@@ -21,13 +26,23 @@ impl<I: Iterator<Item = Option<RowBatch>> + Send> MemorySource<I> {
     /// right now; an iterator that waits for input must give it after about 50 ms. `total` is the
     /// number of records in all, if it is known.
     pub fn new(batches: I, total: Option<u64>) -> Self {
-        Self { batches, progress: total.map(|total| Progress { done: 0, total }) }
+        let progress = total.map(|total| Progress { done: 0, total });
+        Self { batches, given: 0, is_repeatable: false, progress }
+    }
+
+    /// Says that the iterator gives the same batches in every process, so that the source can go on
+    /// behind those that it has given.
+    #[must_use]
+    pub fn repeatable(self) -> Self {
+        Self { is_repeatable: true, ..self }
     }
 }
 
 impl<I: Iterator<Item = Option<RowBatch>> + Send> Source for MemorySource<I> {
     fn poll(&mut self, _records_max: usize, out: &mut Polled) -> Result<State, SourceError> {
-        let batch = match self.batches.next() {
+        let next = self.batches.next();
+        self.given = self.given.saturating_add(u64::from(next.is_some()));
+        let batch = match next {
             Some(Some(batch)) => batch,
             Some(None) => return Ok(State::Pending),
             None => return Ok(State::End),
@@ -49,6 +64,25 @@ impl<I: Iterator<Item = Option<RowBatch>> + Send> Source for MemorySource<I> {
 
     fn progress(&self) -> Option<Progress> {
         self.progress
+    }
+
+    fn position(&self) -> Position {
+        let done = self.progress.map(|progress| progress.done);
+        Position { bytes: position_of(&(self.given, done)), is_exact: self.is_repeatable }
+    }
+
+    fn resume(&mut self, position: &[u8]) -> Result<(), SourceError> {
+        let (given, done) = state_of::<(u64, Option<u64>)>(position, "memory")?;
+        if !self.is_repeatable {
+            return Ok(());
+        }
+        while self.given < given && self.batches.next().is_some() {
+            self.given += 1;
+        }
+        if let (Some(progress), Some(done)) = (&mut self.progress, done) {
+            progress.done = done;
+        }
+        Ok(())
     }
 }
 
@@ -88,7 +122,7 @@ impl<B, F: FnMut(&B) -> Result<(), SinkError> + Send> Sink<B> for MemorySink<F> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nilometer_model::row::{Field, Position, RowLayout};
+    use nilometer_model::row::{self, Field, RowLayout};
     use nilometer_model::time::EventTime;
     use nilometer_model::value::Type;
     use std::sync::Arc;
@@ -99,7 +133,7 @@ mod tests {
         let batch = |times: &[i64]| {
             let mut batch = RowBatch::new(layout.clone());
             for time in times {
-                batch.push(EventTime::from_millis(*time), Position::default());
+                batch.push(EventTime::from_millis(*time), row::Position::default());
             }
             Some(batch)
         };

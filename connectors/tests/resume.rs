@@ -1,7 +1,11 @@
 //! Sources that are left somewhere and opened again at their position: what they give then is what
 //! they would have given, and everything is counted once.
 
-#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
 
 use nilometer_connectors::flow_files::{FlowFiles, FlowFilesSettings, FlowFormat};
 use nilometer_connectors::flow_intake::{FlowContext, FlowIntake};

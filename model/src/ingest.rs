@@ -94,6 +94,11 @@ impl Ingest {
         &self.symbols
     }
 
+    /// Goes on with the estimate of `image`.
+    pub fn restore(&mut self, image: Generator) {
+        self.estimator.generator.restore(image);
+    }
+
     /// The watermark estimate.
     pub const fn generator(&self) -> &Generator {
         &self.estimator.generator

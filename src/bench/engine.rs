@@ -152,6 +152,7 @@ pub(super) fn run(
         sinks: vec![SinkPart { name: SINK.into(), writer: Writer::Panes(Box::new(sink)) }],
         dead_letters: None,
         limits: Limits::default(),
+        state: None,
     };
     let resident = measure::resident_bytes();
     let (begun, processor) = (Instant::now(), measure::processor_time());

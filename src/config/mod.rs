@@ -21,7 +21,7 @@ mod variables;
 pub use node::Origin;
 pub use pipeline::{
     FileFormat, FlowConfig, Pipeline, Records, SinkConfig, SinkFormat, SinkKind, SourceConfig,
-    SourceKind,
+    SourceKind, StateConfig,
 };
 pub use place::Place;
 pub use problem::{ConfigErrors, Look, Problem};

@@ -9,6 +9,7 @@ use nilometer_model::flow::FlowSettings;
 use nilometer_model::plan::{Job, Plan};
 use nilometer_model::row::RowLayout;
 use nilometer_model::symbol::Symbols;
+use nilometer_model::time::Span;
 use nilometer_model::watermark::{Estimation, ProgressRules, Punctuation, WatermarkSettings};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ pub struct Pipeline {
     pub max_texts: usize,
     /// How much may be in flight.
     pub limits: Limits,
+    /// Where state is stored, if it is.
+    pub state: Option<StateConfig>,
     /// Every setting in force.
     pub settings: Vec<Setting>,
 }
@@ -55,6 +58,15 @@ impl Pipeline {
     pub fn refinement(&self, symbols: &Symbols) -> Result<Refinement, BindError> {
         Refinement::bind(&self.derived, self.filter.as_ref(), &self.plan.row, symbols)
     }
+}
+
+/// Where state is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateConfig {
+    /// The directory, relative to the working directory.
+    pub dir: PathBuf,
+    /// From the beginning of one epoch to that of the next.
+    pub interval: Span,
 }
 
 /// How the watermark of a source is estimated.

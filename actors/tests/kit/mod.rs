@@ -204,6 +204,7 @@ pub(crate) fn parts(
             .collect(),
         sinks,
         dead_letters: None,
+        state: None,
         limits: Limits::default(),
     }
 }

@@ -1,10 +1,10 @@
 //! The format `late`: a copy that came late, or too late, as one JSON object, its record in it.
 //! A public schema, as that of panes.
 
-use crate::panes::{Delivery, PaneTarget};
 use crate::panes::output::Output;
 use crate::panes::pane_json::{write_name, write_window};
 use crate::panes::value::{bound, write_int, write_json};
+use crate::panes::{Delivery, PaneTarget};
 use crate::sink::{Held, Sink, SinkError};
 use nilometer_model::late::{LateBatch, LateCopy};
 use nilometer_model::plan::{Plan, Stage};
@@ -166,7 +166,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("late.ndjson");
         let target = PaneTarget::File(path.clone());
-        let mut writer = LateWriter::open(&target, Delivery::AtOnce, plan.clone(), symbols).unwrap();
+        let mut writer =
+            LateWriter::open(&target, Delivery::AtOnce, plan.clone(), symbols).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
         let written = std::fs::read_to_string(path).unwrap();

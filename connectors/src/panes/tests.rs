@@ -104,9 +104,14 @@ impl Scene {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("made/for/it/out.txt");
         let target = PaneTarget::File(path.clone());
-        let mut sink =
-            PaneWriter::open("out", (&target, format), Delivery::AtOnce, self.plan.clone(), self.symbols.clone())
-                .unwrap();
+        let mut sink = PaneWriter::open(
+            "out",
+            (&target, format),
+            Delivery::AtOnce,
+            self.plan.clone(),
+            self.symbols.clone(),
+        )
+        .unwrap();
         for batch in batches {
             sink.write(batch).unwrap();
         }

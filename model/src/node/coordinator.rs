@@ -2,12 +2,14 @@
 //! the sources, and the end behind everything.
 //!
 //! Around [`Coordinator`], which decides the watermark and whose turn it is, and [`Cycles`], which
-//! decides when micro-batches end; and it knows when all sources have ended. Invariant: a mark is
+//! decides when micro-batches end, and [`Schedule`], which decides when an epoch begins; and it knows
+//! when all sources have ended. Invariant: a mark is
 //! told after the progress that allows it was handled, and the end after the last watermark and the
 //! last cycle.
 
 use super::Mark;
 use crate::engine::{Begin, Cycle, Cycles, Engine};
+use crate::epoch::{Epoch, Next, Schedule};
 use crate::time::{EventTime, ProcessingTime, Watermark};
 use crate::watermark::{Coordinator, Progress, Standing};
 
@@ -38,6 +40,10 @@ pub struct CoordinatorNode {
     engine: Engine,
     /// `None` unless the engine has cycles.
     cycles: Option<Cycles>,
+    /// When epochs begin; it knows of none where nothing is stored.
+    schedule: Schedule,
+    /// The epoch that begins. Emptied by [`CoordinatorNode::take_epoch`].
+    begun: Option<Epoch>,
     /// Sources that have not ended. Falls only.
     open_sources: usize,
     /// What is to be sent. Emptied by [`CoordinatorNode::take_sends`].
@@ -51,9 +57,23 @@ impl CoordinatorNode {
             machine,
             engine,
             cycles: engine.pace().map(|pace| Cycles::new(pace, sources, shards)),
+            schedule: Schedule::new(None, Epoch::NONE),
+            begun: None,
             open_sources: sources,
             out: Vec::new(),
         }
+    }
+
+    /// The same, where epochs begin by `schedule`: for an engine without cycles.
+    #[must_use]
+    pub fn with_epochs(self, schedule: Schedule) -> Self {
+        Self { schedule, ..self }
+    }
+
+    /// The epoch that begins, if one does: behind everything that is to be sent. The state that
+    /// belongs to it is that of [`CoordinatorNode::machine`] now.
+    pub const fn take_epoch(&mut self) -> Option<Epoch> {
+        self.begun.take()
     }
 
     /// Takes what is to be sent, in order.
@@ -89,6 +109,8 @@ impl CoordinatorNode {
         if let Some(cycle) = self.machine.closes() {
             self.out.push(FromCoordinator::Marked(Mark::Cycle(cycle)));
         }
+        let next = self.schedule.tick(now);
+        self.go_on(next);
         self.turn(|cycles| cycles.tick(now));
         let idle: Vec<_> = self.machine.idle().collect();
         for partition in idle {
@@ -120,9 +142,31 @@ impl CoordinatorNode {
         self.tell(None);
         self.open_sources = self.open_sources.saturating_sub(1);
         self.turn(|cycles| cycles.ended(partition as usize));
-        // With cycles the end follows the last of them.
+        // With cycles the end follows the last of them, with epochs the last of those.
         if self.open_sources == 0 && self.cycles.is_none() {
-            self.end();
+            let next = self.schedule.input_ended();
+            self.go_on(next);
+        }
+    }
+
+    /// An epoch is stored, and what belongs to it has been published.
+    pub fn concluded(&mut self, epoch: Epoch) {
+        let next = self.schedule.concluded(epoch);
+        self.go_on(next);
+    }
+
+    /// Nothing can be stored any more.
+    pub fn give_up(&mut self) {
+        let next = self.schedule.give_up();
+        self.go_on(next);
+    }
+
+    /// Does what the schedule of epochs says.
+    fn go_on(&mut self, next: Next) {
+        match next {
+            Next::Wait => {}
+            Next::Begin(epoch) => self.begun = Some(epoch),
+            Next::End => self.end(),
         }
     }
 

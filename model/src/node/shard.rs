@@ -138,6 +138,17 @@ impl<T> ShardNode<T> {
         }
     }
 
+    /// The same shard, in a process that goes on where it had taken so many records.
+    #[must_use]
+    pub fn behind(self, records: u64) -> Self {
+        Self { records, ..self }
+    }
+
+    /// Whether a step has failed: its state is no state then.
+    pub const fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// Takes what is to be sent, in order.
     pub fn take_sends(&mut self) -> Vec<FromShard<T>> {
         std::mem::take(&mut self.out)

@@ -15,7 +15,7 @@ use crate::ingest::{Ingest, Taken};
 use crate::row::RowBatch;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
-use crate::watermark::{Progress, Reader, Surroundings};
+use crate::watermark::{Generator, Progress, Reader, Surroundings};
 
 /// What a reader says behind what it gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +138,21 @@ impl SourceNode {
     /// The texts of its records.
     pub fn symbols(&self) -> &Symbols {
         self.ingest.symbols()
+    }
+
+    /// Its watermark estimate, behind everything that it has handed on.
+    pub const fn generator(&self) -> &Generator {
+        self.ingest.generator()
+    }
+
+    /// Whether what was read waits for its turn.
+    pub const fn is_in_step(&self) -> bool {
+        self.is_in_step
+    }
+
+    /// Whether records that were read wait for their turn.
+    pub const fn has_in_hand(&self) -> bool {
+        self.at_hand.is_some()
     }
 
     /// Takes what is to be sent, in order.

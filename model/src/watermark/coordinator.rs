@@ -51,6 +51,16 @@ impl Coordinator {
         }
     }
 
+    /// Goes on where `image` was stored, under the settings of this one. The time in between is no
+    /// silence of anybody, and whoever reads tells anew what it has.
+    pub fn restore(&mut self, image: Self) {
+        let settings: Vec<_> = self.partitions.iter().map(|known| known.idle_after).collect();
+        *self = Self { rules: self.rules, now: None, ..image };
+        for (partition, idle_after) in self.partitions.iter_mut().zip(settings) {
+            partition.idle_after = idle_after;
+        }
+    }
+
     /// Takes a report; returns the pipeline's watermark if it rose. A report of a partition that
     /// does not exist is ignored. Ask [`Self::grants`] behind it, where partitions read in step.
     pub fn progress(&mut self, report: &Progress) -> Option<Watermark> {

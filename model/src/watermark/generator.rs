@@ -85,6 +85,11 @@ impl Generator {
         &self.settings
     }
 
+    /// Goes on where `image` was stored, under the settings of this one.
+    pub fn restore(&mut self, image: Self) {
+        *self = Self { settings: self.settings, ..image };
+    }
+
     /// Takes notice of the event time of the next record.
     pub fn observe(&mut self, time: EventTime, around: Surroundings) -> Observed {
         if let Some(most) = self.too_far(time, around) {

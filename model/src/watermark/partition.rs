@@ -74,7 +74,7 @@ impl PartitionState {
 /// One partition, as the coordinator knows it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Partition {
-    idle_after: Option<Span>,
+    pub(crate) idle_after: Option<Span>,
     pub(crate) state: PartitionState,
     /// Its estimate. Grows only (WM-1).
     pub(crate) watermark: Watermark,

@@ -13,6 +13,7 @@ pub(crate) mod reader;
 pub(crate) mod scalar;
 pub(crate) mod sink;
 pub(crate) mod source;
+pub(crate) mod state;
 pub(crate) mod table;
 pub(crate) mod text_or_table;
 pub(crate) mod trigger;
@@ -27,6 +28,7 @@ use reader::Presence::{Default, Optional, Required};
 use scalar::{Whole, raw_names};
 use sink::RawSink;
 use source::RawSource;
+use state::RawState;
 use table::raw_table;
 use text_or_table::{RawField, RawShards};
 use watermark::RawWatermark;
@@ -52,6 +54,8 @@ raw_table! {
         flows: RawFlows = Default("{}"),
         /// How much may be on its way at once: what bounds memory beside the state of windows.
         limits: RawLimits = Default("{}"),
+        /// Where state is stored; without it a run begins anew.
+        state: RawState = Optional,
         /// What every group takes over unless it says otherwise: `window`, `trigger`, `allow_closing`, `allowed_lateness`, `mode`, `sinks`, `late`; `aggregates` come before those of the group; `emit` and `top_k` complete those of the group. A group with `of` takes over neither `aggregates` nor `top_k`.
         defaults: RawDefaults = Optional,
         /// Groupings wanted.

@@ -14,6 +14,7 @@ mod names;
 mod outputs;
 mod planned;
 mod results;
+mod state;
 mod triggers;
 mod watermarks;
 mod windows;
@@ -49,6 +50,7 @@ pub(crate) fn validate(
     let expressions = Expressions::new(raw, &mut scope, problems);
     let groupings = groups::groups(raw, &scope, problems);
     let engine = engine::engine(raw, &inputs, problems);
+    let state = state::state(raw, engine, problems);
     if let Some(name) = raw.pipeline.value().and_then(|pipeline| pipeline.name.get()) {
         names::check_word(&name.value, "pipeline", name.place, problems);
     }
@@ -93,6 +95,7 @@ pub(crate) fn validate(
         },
         max_texts: pipeline.max_texts.value()?.count(),
         limits: limits(raw)?,
+        state: state?,
         settings,
     })
 }

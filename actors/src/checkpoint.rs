@@ -1,0 +1,210 @@
+//! The parts of an epoch as they lie in a store: what each actor puts there, and how all of it is
+//! found again.
+
+use nilometer_connectors::account::SourceAccount;
+use nilometer_connectors::store::{Store, StoreError};
+use nilometer_model::epoch::Epoch;
+use nilometer_model::watermark::{Coordinator, Generator};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A piece of a part: its name, and its bytes.
+pub(crate) type Piece = (Box<str>, Vec<u8>);
+
+/// A stored epoch cannot be gone on with.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It is not what this program stores.
+    #[error(
+        "the stored epoch {epoch} has no usable part `{part}`; run the version that wrote it, or delete the state directory to start anew"
+    )]
+    Part {
+        /// The epoch.
+        epoch: Epoch,
+        /// Name of the part.
+        part: Box<str>,
+    },
+}
+
+/// A source where it was cut.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SourceCut {
+    /// Its position, as the source told it.
+    pub position: Vec<u8>,
+    /// Whether its input gives the same records again from there.
+    pub is_exact: bool,
+    /// What it had counted.
+    pub(crate) account: SourceAccount,
+    /// Its watermark estimate.
+    pub(crate) generator: Generator,
+}
+
+/// A shard where it was cut.
+#[derive(Debug, Clone)]
+pub(crate) struct ShardCut {
+    /// Records that it had taken.
+    pub(crate) records: u64,
+    /// All of its state.
+    pub(crate) image: Vec<u8>,
+}
+
+/// A sink where it was cut.
+#[derive(Debug, Clone)]
+pub struct SinkCut {
+    /// Where its output begins that is of this epoch, if it can be cut off there.
+    pub begins: Option<u64>,
+    /// Its output of this epoch, as it is published.
+    pub block: Vec<u8>,
+    /// Whether that has been published, as far as is known.
+    pub is_published: bool,
+    pub(crate) counts: SinkCounts,
+}
+
+/// What a sink had counted: panes, retractions, late copies.
+pub(crate) type SinkCounts = (u64, u64, u64);
+
+/// A stored epoch.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Its number.
+    pub epoch: Epoch,
+    /// Its sources, by partition.
+    pub sources: Vec<SourceCut>,
+    /// Its sinks, in their order.
+    pub sinks: Vec<SinkCut>,
+    pub(crate) coordinator: Coordinator,
+    pub(crate) shards: Vec<ShardCut>,
+}
+
+/// What an epoch is of: the names of its sources and sinks, and how many shards.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape<'a> {
+    /// Names of the sources, by partition.
+    pub sources: &'a [Arc<str>],
+    /// How many shards.
+    pub shards: usize,
+    /// Names of the sinks.
+    pub sinks: &'a [Arc<str>],
+}
+
+/// Name of the part that the host gives.
+const HOST: &str = "pipeline";
+const COORDINATOR: &str = "coordinator";
+
+/// What the host has stored with the last epoch of `store`; `None` if there is no epoch.
+///
+/// # Errors
+/// It cannot be read, or is damaged.
+pub fn host_part(store: &dyn Store) -> Result<Option<Vec<u8>>, CheckpointError> {
+    if store.last() == Epoch::NONE { Ok(None) } else { Loader(store).bytes(HOST).map(Some) }
+}
+
+impl Checkpoint {
+    /// The last epoch of `store`, which has this `shape`; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not one of this shape.
+    pub fn load(store: &dyn Store, shape: Shape<'_>) -> Result<Option<Self>, CheckpointError> {
+        let epoch = store.last();
+        if epoch == Epoch::NONE {
+            return Ok(None);
+        }
+        let loader = Loader(store);
+        let sources = shape.sources.iter().map(|name| loader.part(&source_name(name)));
+        let sinks = shape.sinks.iter().map(|name| loader.sink(name, epoch));
+        let shards = (0..shape.shards).map(|shard| loader.shard(shard));
+        Ok(Some(Self {
+            epoch,
+            sources: sources.collect::<Result<_, _>>()?,
+            sinks: sinks.collect::<Result<_, _>>()?,
+            coordinator: loader.part(COORDINATOR)?,
+            shards: shards.collect::<Result<_, _>>()?,
+        }))
+    }
+}
+
+/// Reads parts of the last epoch.
+struct Loader<'a>(&'a dyn Store);
+
+impl Loader<'_> {
+    fn bytes(&self, part: &str) -> Result<Vec<u8>, CheckpointError> {
+        self.0.read(part)?.ok_or_else(|| self.unusable(part))
+    }
+
+    fn part<T: for<'a> Deserialize<'a>>(&self, part: &str) -> Result<T, CheckpointError> {
+        postcard::from_bytes(&self.bytes(part)?).map_err(|_| self.unusable(part))
+    }
+
+    fn shard(&self, shard: usize) -> Result<ShardCut, CheckpointError> {
+        let records = self.part(&shard_count_name(shard))?;
+        Ok(ShardCut { records, image: self.bytes(&shard_name(shard))? })
+    }
+
+    fn sink(&self, name: &str, epoch: Epoch) -> Result<SinkCut, CheckpointError> {
+        let (begins, counts) = self.part(&sink_name(name))?;
+        let block = self.bytes(&outbox_name(name))?;
+        let is_published = self.0.noted(&sink_name(name))? >= epoch;
+        Ok(SinkCut { begins, block, is_published, counts })
+    }
+
+    fn unusable(&self, part: &str) -> CheckpointError {
+        CheckpointError::Part { epoch: self.0.last(), part: part.into() }
+    }
+}
+
+fn source_name(name: &str) -> String {
+    format!("source/{name}")
+}
+
+fn shard_name(shard: usize) -> String {
+    format!("shard/{shard}")
+}
+
+fn shard_count_name(shard: usize) -> String {
+    format!("shard/{shard}/records")
+}
+
+/// Name of a sink's part, and of the note that says up to where it has published.
+pub(crate) fn sink_name(name: &str) -> String {
+    format!("sink/{name}")
+}
+
+fn outbox_name(name: &str) -> String {
+    format!("outbox/{name}")
+}
+
+fn bytes_of(part: &impl Serialize) -> Vec<u8> {
+    // Into memory, of types that all serialise: nothing can fail.
+    postcard::to_stdvec(part).unwrap_or_default()
+}
+
+/// What the coordinator puts into an epoch; `host` is what the host gave.
+pub(crate) fn coordinator_pieces(machine: &Coordinator, host: &[u8]) -> Vec<Piece> {
+    vec![(COORDINATOR.into(), bytes_of(machine)), (HOST.into(), host.into())]
+}
+
+/// What the source called `name` puts into an epoch.
+pub(crate) fn source_pieces(name: &str, cut: &SourceCut) -> Vec<Piece> {
+    vec![(source_name(name).into(), bytes_of(cut))]
+}
+
+/// What shard `shard` puts into an epoch.
+pub(crate) fn shard_pieces(shard: usize, cut: ShardCut) -> Vec<Piece> {
+    let count = (shard_count_name(shard).into(), bytes_of(&cut.records));
+    vec![count, (shard_name(shard).into(), cut.image)]
+}
+
+/// What the sink called `name` puts into an epoch: where its block begins, what it has counted, and
+/// the block.
+pub(crate) fn sink_pieces(
+    name: &str,
+    begins: Option<u64>,
+    counts: SinkCounts,
+    block: Vec<u8>,
+) -> Vec<Piece> {
+    let part = (sink_name(name).into(), bytes_of(&(begins, counts)));
+    vec![part, (outbox_name(name).into(), block)]
+}

@@ -1,0 +1,122 @@
+//! The outbox of a sink: what is written in an epoch is held until the epoch is durable, then
+//! published.
+//!
+//! A sink is cut where the barriers of all shards have come; what a shard sends behind its barrier
+//! waits until then. Shards hear that their output has been handled when it is published: so what
+//! is not published counts as in flight, and stops the sources when it is too much.
+
+use crate::checkpoint::sink_pieces;
+use crate::deliver;
+use crate::message::{Durable, Late, Panes, Part, Passed, Published};
+use crate::shard::ShardActor;
+use crate::sink::SinkActor;
+use crate::store::StoreActor;
+use actix::{Addr, Context, Handler};
+use nilometer_connectors::sink::Writer;
+use nilometer_model::epoch::SinkBarriers;
+
+/// The part of a sink that knows of epochs.
+pub(crate) struct Outbox {
+    barriers: SinkBarriers,
+    /// What lies behind the barrier of its shard, in the order in which it came.
+    held: Vec<HeldOutput>,
+    pub(crate) store: Addr<StoreActor>,
+    /// Output since the last cut that shards have not heard to be handled.
+    owed: Owed,
+    /// The block of the epoch that is being stored, and what shards will hear of it. `None` once it
+    /// is published.
+    cut: Option<(Vec<u8>, Owed)>,
+}
+
+/// Bytes of output by the shard that they are of.
+pub(crate) type Owed = Vec<(Addr<ShardActor>, usize)>;
+
+/// A message that waits for the cut.
+pub(crate) enum HeldOutput {
+    Panes(Panes),
+    Late(Late),
+    Passed(Passed),
+}
+
+impl Outbox {
+    /// For what so many shards send; parts go to `store`.
+    pub(crate) fn new(store: Addr<StoreActor>, shards: usize) -> Self {
+        let barriers = SinkBarriers::new(shards);
+        Self { barriers, held: Vec::new(), store, owed: Vec::new(), cut: None }
+    }
+}
+
+impl SinkActor {
+    /// Whether what `shard` sends waits for the cut.
+    pub(crate) fn holds(&self, shard: usize) -> bool {
+        self.outbox.as_ref().is_some_and(|outbox| outbox.barriers.holds(shard))
+    }
+
+    pub(crate) fn hold(&mut self, message: HeldOutput) {
+        if let Some(outbox) = &mut self.outbox {
+            outbox.held.push(message);
+        }
+    }
+
+    /// Tells `sender` that so much of its output has been handled, or notes to do so later.
+    pub(crate) fn settle(&mut self, sender: Addr<ShardActor>, bytes: usize) {
+        // A broken sink publishes nothing any more, and holds nobody.
+        let outbox = self.outbox.as_mut().filter(|_| !self.report.has_failed);
+        let Some(outbox) = outbox else { return deliver::handled(&sender, bytes) };
+        match outbox.owed.iter_mut().find(|(known, _)| *known == sender) {
+            Some((_, owed)) => *owed = owed.saturating_add(bytes),
+            None => outbox.owed.push((sender, bytes)),
+        }
+    }
+
+    /// The barrier of a shard has come.
+    pub(crate) fn barrier(&mut self, shard: usize, ctx: &mut Context<Self>) {
+        let Some(outbox) = &mut self.outbox else { return };
+        if !outbox.barriers.came(shard) {
+            return;
+        }
+        let owed = std::mem::take(&mut outbox.owed);
+        let held = std::mem::take(&mut outbox.held);
+        // A broken sink has no part in an epoch, so none is durable any more.
+        if self.report.has_failed {
+            for (shard, bytes) in owed {
+                deliver::handled(&shard, bytes);
+            }
+        } else {
+            let taken = self.writer.take();
+            let (block, begins) = taken.map(|held| (held.block, held.begins)).unwrap_or_default();
+            let counts = (self.report.panes, self.report.retracts, self.report.late);
+            let pieces = sink_pieces(&self.report.name, begins, counts, block.clone());
+            deliver::part(&outbox.store, Part { pieces });
+            outbox.cut = Some((block, owed));
+        }
+        for message in held {
+            match message {
+                HeldOutput::Panes(panes) => self.handle(panes, ctx),
+                HeldOutput::Late(late) => self.handle(late, ctx),
+                HeldOutput::Passed(passed) => self.handle(passed, ctx),
+            }
+        }
+    }
+}
+
+impl Handler<Durable> for SinkActor {
+    type Result = ();
+
+    fn handle(&mut self, Durable { epoch }: Durable, _: &mut Self::Context) {
+        let cut = self.outbox.as_mut().and_then(|outbox| outbox.cut.take());
+        let Some((block, owed)) = cut else { return };
+        let publish = |writer: &mut Writer| {
+            if block.is_empty() { Ok(()) } else { writer.publish(&block) }
+        };
+        if self.attempt(publish)
+            && let Some(outbox) = &self.outbox
+        {
+            let sink = self.report.name.clone();
+            deliver::published(&outbox.store, Published { sink, epoch });
+        }
+        for (shard, bytes) in owed {
+            deliver::handled(&shard, bytes);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The store: the only actor that waits for the disk that state lies on. A shell around a
+//! [`Store`].
+//!
+//! It takes the parts of an epoch as they come, commits when all are there, lets the sinks publish
+//! what is durable, and tells the coordinator when they have. Invariant EPOCH-2: no epoch is
+//! committed of which a part is missing, so one that an actor could not cut is never durable.
+
+use crate::checkpoint::sink_name;
+use crate::coordinator::CoordinatorActor;
+use crate::deliver::{self, Reports};
+use crate::message::{Finished, Part, Published};
+use crate::report::{Failure, Report, StoreReport};
+use crate::sink::SinkActor;
+use actix::{Actor, Addr, Context, Handler};
+use nilometer_connectors::store::{Store, StoreError};
+use nilometer_model::epoch::{Epoch, Gathering};
+
+/// Stores epochs.
+pub(crate) struct StoreActor {
+    /// `None` once it has failed, or has been closed.
+    pub(crate) store: Option<Box<dyn Store>>,
+    /// The epoch whose parts come.
+    pub(crate) epoch: Epoch,
+    pub(crate) parts: Gathering,
+    /// Sinks that have published the epoch that is durable.
+    pub(crate) published: Gathering,
+    pub(crate) sinks: Vec<Addr<SinkActor>>,
+    pub(crate) coordinator: Addr<CoordinatorActor>,
+    /// Actors that may still have something to say. Falls only.
+    pub(crate) open: usize,
+    pub(crate) report: StoreReport,
+    pub(crate) reports: Reports,
+}
+
+impl StoreActor {
+    /// Calls the store, unless it has failed before.
+    fn attempt(&mut self, call: impl FnOnce(&mut dyn Store) -> Result<(), StoreError>) -> bool {
+        let Some(store) = &mut self.store else { return false };
+        let Err(error) = call(&mut **store) else { return true };
+        self.store = None;
+        self.reports.report(Report::Failure(Failure::Store(error)));
+        false
+    }
+
+    fn commit(&mut self) {
+        let epoch = self.epoch;
+        if !self.attempt(|store| store.commit(epoch)) {
+            return;
+        }
+        self.report.epochs += 1;
+        self.epoch = epoch.next();
+        deliver::durable(&self.sinks, epoch);
+        if self.sinks.is_empty() {
+            deliver::concluded(&self.coordinator, epoch);
+        }
+    }
+}
+
+impl Actor for StoreActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<Part> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, Part { pieces }: Part, _: &mut Self::Context) {
+        let epoch = self.epoch;
+        for (name, bytes) in pieces {
+            self.report.bytes = self.report.bytes.saturating_add(bytes.len() as u64);
+            if !self.attempt(|store| store.put(epoch, &name, &bytes)) {
+                return;
+            }
+        }
+        if self.parts.came() {
+            self.commit();
+        }
+    }
+}
+
+impl Handler<Published> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, Published { sink, epoch }: Published, _: &mut Self::Context) {
+        self.attempt(|store| store.note(&sink_name(&sink), epoch));
+        if self.published.came() {
+            deliver::concluded(&self.coordinator, epoch);
+        }
+    }
+}
+
+impl Handler<Finished> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Finished, _: &mut Self::Context) {
+        self.open = self.open.saturating_sub(1);
+        if self.open == 0 {
+            // Closing it makes notes durable, and lets another process have it.
+            self.store = None;
+            self.reports.report(Report::Store(self.report.clone()));
+        }
+    }
+}

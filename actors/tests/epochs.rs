@@ -1,0 +1,203 @@
+//! Epochs through real actors, over a store in memory that fails or is lost when the test says so:
+//! whatever becomes of a run, the next one goes on behind the last epoch, and each record counts
+//! once in what sinks have published.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
+#[expect(dead_code, reason = "every test uses a part of the kit")]
+mod kit;
+
+use actix::System;
+use kit::{Record, Totals, expected, job};
+use nilometer_actors::checkpoint::{Checkpoint, Shape};
+use nilometer_actors::node::{Node, Outcome, SinkPart, StatePart};
+use nilometer_actors::report::Failure;
+use nilometer_connectors::memory::MemorySource;
+use nilometer_connectors::panes::{Delivery, PaneFormat, PaneTarget, PaneWriter};
+use nilometer_connectors::sink::{Sink, Writer};
+use nilometer_connectors::source::Source;
+use nilometer_connectors::store::memory::{Disk, MemoryStore};
+use nilometer_connectors::store::{Store, StoreError};
+use nilometer_model::epoch::Epoch;
+use nilometer_model::invariant::{EPOCH_1, EPOCH_2, POS_1};
+use nilometer_model::plan::Plan;
+use nilometer_model::planner::plan;
+use nilometer_model::row::RowBatch;
+use nilometer_model::time::Span;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A job, its records in two sources, a disk for its state, and a file for its panes.
+struct World {
+    plan: Arc<Plan>,
+    records: [Vec<Record>; 2],
+    disk: Disk,
+    directory: tempfile::TempDir,
+    is_in_step: bool,
+}
+
+impl World {
+    fn new(count: i64) -> Self {
+        let of = |source: i64| {
+            let one = |number: i64| {
+                let key = number as u32;
+                (number * 3 + source, key % 7, key % 5, number)
+            };
+            (0..count).map(one).collect()
+        };
+        Self {
+            plan: Arc::new(plan(&job()).unwrap()),
+            records: [of(0), of(1)],
+            disk: Disk::default(),
+            directory: tempfile::tempdir().unwrap(),
+            is_in_step: false,
+        }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.directory.path().join("out")
+    }
+
+    fn source(&self, source: usize) -> Box<dyn Source> {
+        let batches: Vec<_> = self.records[source]
+            .chunks(10)
+            .map(|records| kit::batch(&self.plan, records))
+            .collect::<Vec<RowBatch>>();
+        Box::new(MemorySource::new(batches.into_iter().map(Some), None).repeatable())
+    }
+
+    /// Starts a node behind the last epoch, as a host does.
+    fn start(&self) -> Node {
+        let store = MemoryStore::open(self.disk.clone());
+        let names: [Arc<str>; 2] = ["s0".into(), "s1".into()];
+        let sinks: [Arc<str>; 1] = ["out".into()];
+        let shape = Shape { sources: &names, shards: 2, sinks: &sinks };
+        let checkpoint = Checkpoint::load(&store, shape).unwrap();
+        let mut sources = vec![self.source(0), self.source(1)];
+        let mut delivery = Delivery::Held;
+        if let Some(checkpoint) = &checkpoint {
+            for (source, cut) in sources.iter_mut().zip(&checkpoint.sources) {
+                assert!(cut.is_exact);
+                source.resume(&cut.position).unwrap();
+            }
+            delivery = Delivery::Resumed { behind: checkpoint.sinks[0].begins };
+        }
+        let parts = kit::parts(&self.plan, sources, Vec::new());
+        let target = (&PaneTarget::File(self.out()), PaneFormat::Pane);
+        let (plan, symbols) = (self.plan.clone(), parts.symbols.clone());
+        let mut writer = PaneWriter::open("out", target, delivery, plan, symbols).unwrap();
+        if let Some(checkpoint) = &checkpoint {
+            writer.publish(&checkpoint.sinks[0].block).unwrap();
+        }
+        let mut parts = nilometer_actors::node::Parts {
+            sinks: vec![SinkPart { name: "out".into(), writer: Writer::Panes(Box::new(writer)) }],
+            state: Some(StatePart {
+                store: Box::new(store),
+                interval: Span::from_millis(1),
+                host: b"host".to_vec(),
+                checkpoint,
+            }),
+            ..parts
+        };
+        parts.limits.batch_records = 10;
+        if self.is_in_step {
+            parts.progress.max_drift = Some(Span::from_millis(5));
+        }
+        Node::start(parts).unwrap()
+    }
+
+    /// Runs a node to its end.
+    fn run(&self) -> Outcome {
+        System::new().block_on(async { self.start().finish().await })
+    }
+
+    fn last(&self) -> Epoch {
+        MemoryStore::open(self.disk.clone()).last()
+    }
+
+    /// The sums that were published, each as it came last.
+    fn totals(&self) -> Totals {
+        let mut totals = Totals::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for line in std::fs::read_to_string(self.out()).unwrap().lines() {
+            let (identity, _) = line.split_once(",\"event_time\"").unwrap();
+            assert!(seen.insert(identity.to_owned()), "twice: {line}");
+            let between = |from: &str, to: &str| {
+                let (_, rest) = line.split_once(from).unwrap();
+                rest.split_once(to).unwrap().0.to_owned()
+            };
+            let key = between("\"key\":{", "}");
+            let key = key.split(',').filter_map(|member| member.split_once(':'));
+            let key = key.map(|(_, value)| value.parse().unwrap()).collect();
+            let start = between("\"start\":", ",").parse().unwrap();
+            let sum = between("\"sum\":", "}").parse().unwrap();
+            totals.insert((between("\"stage\":\"", "\""), key, start), sum);
+        }
+        totals
+    }
+
+    fn check(&self, when: &str) {
+        let all: Vec<_> = self.records.concat();
+        assert!(self.totals() == expected(&all), "{POS_1} {when}");
+    }
+}
+
+#[test]
+fn a_run_with_a_state_publishes_what_it_has_stored() {
+    let world = World::new(3_000);
+    let outcome = world.run();
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    let store = outcome.store.unwrap();
+    assert!(store.epochs > 0 && outcome.shards.iter().all(|shard| shard.pause_max.is_some()));
+    assert_eq!(world.last().number(), store.epochs, "{EPOCH_1}");
+    world.check("at once");
+    // Everything is done: another run finds nothing to do, and changes nothing.
+    let outcome = world.run();
+    assert_eq!(outcome.records().accepted, 6_000, "accounts go on");
+    assert!(outcome.is_empty());
+    world.check("again");
+}
+
+/// The disk fills up at any point; what is on it then is gone on with.
+#[test]
+fn a_disk_that_is_full_loses_nothing() {
+    let world = World::new(2_000);
+    let mut failed = 0;
+    for operations in [0, 1, 5, 13, 14, 15, 29, 30] {
+        world.disk.fail_after(Some(operations));
+        let before = world.last();
+        let outcome = world.run();
+        match outcome.failures.first() {
+            Some(Failure::Store(StoreError::Full { .. })) => failed += 1,
+            Some(other) => panic!("{other}"),
+            None => break,
+        }
+        assert!(world.last() >= before, "{EPOCH_2}");
+        world.disk.crash();
+    }
+    assert!(failed > 2);
+    world.disk.fail_after(None);
+    assert!(world.run().failures.is_empty());
+    world.check("after the disk was full");
+}
+
+/// A node is stopped after so many pieces of news, and its threads with it; another goes on.
+#[test]
+fn a_node_that_is_drained_goes_on() {
+    for is_in_step in [false, true] {
+        let world = World { is_in_step, ..World::new(2_000) };
+        for _ in 0..3 {
+            let outcome = System::new().block_on(async {
+                let node = world.start();
+                node.drain();
+                node.finish().await
+            });
+            assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        }
+        assert!(world.run().failures.is_empty());
+        world.check("after drains");
+    }
+}

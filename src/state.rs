@@ -1,0 +1,175 @@
+//! The state of a pipeline on disk: opened, held against the pipeline, and loaded.
+//!
+//! A state belongs to one plan. What the plan is made of - every setting in force that has a part
+//! in what is computed - is stored with each epoch, and compared at start, so that a difference is
+//! named and never found out later.
+
+use crate::config::{Origin, Pipeline, StateConfig};
+use crate::progress::Bar;
+use crate::run_failure::RunFailure;
+use nilometer_actors::checkpoint::{Checkpoint, CheckpointError, Shape, SinkCut, host_part};
+use nilometer_actors::node::SourcePart;
+use nilometer_connectors::panes::Delivery;
+use nilometer_connectors::sink::{SinkError, Writer};
+use nilometer_connectors::store::database::Database;
+use nilometer_connectors::store::{Directory, Store, StoreError};
+use nilometer_model::epoch::Epoch;
+use nilometer_model::time::Span;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The state of a pipeline, which this process has for itself.
+pub struct State {
+    /// Where epochs are stored.
+    pub store: Box<dyn Store>,
+    /// From the beginning of one epoch to that of the next.
+    pub interval: Span,
+    /// What is stored with each epoch.
+    pub host: Vec<u8>,
+    /// The epoch to go on behind.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// Stored state that is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What it holds cannot be used.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// It is the state of another plan.
+    #[error(
+        "the state in `{path}` was written by a pipeline with other settings:\n{differences}put them back, or set another `state.dir` to start anew"
+    )]
+    OtherPlan {
+        /// The directory.
+        path: Box<str>,
+        /// One line for each setting.
+        differences: String,
+    },
+}
+
+/// Settings that have no part in what is computed, or are checked where they have one.
+const FREE: [&str; 5] =
+    ["limits.", "state.", "dead_letters", "pipeline.max_texts", "pipeline.shards"];
+
+/// Settings by path.
+type Settings = BTreeMap<String, Json>;
+
+/// Opens the state of `pipeline`, which runs on `shards` shards.
+///
+/// # Errors
+/// It cannot be used, or is that of another pipeline.
+pub fn open(config: &StateConfig, pipeline: &Pipeline, shards: usize) -> Result<State, StateError> {
+    let name = &pipeline.job.name;
+    let store = Database::open(Directory::open(&config.dir, name)?, name)?;
+    let settings = settings(pipeline, shards);
+    if let Some(stored) = host_part(&store)? {
+        compare(&config.dir, (&stored, store.last()), &settings, pipeline)?;
+    }
+    let sources: Vec<Arc<str>> =
+        pipeline.sources.iter().map(|source| source.name.as_str().into()).collect();
+    let sinks: Vec<Arc<str>> =
+        pipeline.sinks.iter().map(|sink| sink.name.as_str().into()).collect();
+    let shape = Shape { sources: &sources, shards, sinks: &sinks };
+    let checkpoint = Checkpoint::load(&store, shape)?;
+    // A map of texts: nothing in it can fail to be written.
+    let host = serde_json::to_vec(&settings).unwrap_or_default();
+    Ok(State { store: Box::new(store), interval: config.interval, host, checkpoint })
+}
+
+/// The settings that have a part in what is computed.
+fn settings(pipeline: &Pipeline, shards: usize) -> Settings {
+    let is_free = |path: &str| FREE.iter().any(|free| path.starts_with(free));
+    let fixed = pipeline.settings.iter().filter(|setting| !is_free(&setting.path));
+    let mut settings: Settings =
+        fixed.map(|setting| (setting.path.clone(), setting.value.clone())).collect();
+    settings.insert("pipeline.shards".into(), shards.into());
+    settings
+}
+
+fn compare(
+    path: &Path,
+    (stored, epoch): (&[u8], Epoch),
+    settings: &Settings,
+    pipeline: &Pipeline,
+) -> Result<(), StateError> {
+    let stored: Settings = serde_json::from_slice(stored)
+        .map_err(|_| CheckpointError::Part { epoch, part: "pipeline".into() })?;
+    // A setting that the version which wrote the state did not know had its default.
+    let is_default = |path: &str| {
+        let mut known = pipeline.settings.iter();
+        known.any(|setting| setting.path == path && setting.origin == Origin::Default)
+    };
+    let mut paths: Vec<_> = stored.keys().chain(settings.keys()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let mut differences = String::new();
+    for name in paths {
+        let (was, is) = (stored.get(name), settings.get(name));
+        if was == is || (was.is_none() && is_default(name)) {
+            continue;
+        }
+        let text = |value: Option<&Json>| value.map_or("nothing".into(), Json::to_string);
+        differences += &format!("  {name} was {}, and is {}\n", text(was), text(is));
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(StateError::OtherPlan { path: path.to_string_lossy().into(), differences })
+}
+
+/// Lets readers go on where the checkpoint has them, and says which cannot do so exactly.
+///
+/// # Errors
+/// An input is not what it was.
+pub fn resume(
+    sources: &mut [SourcePart],
+    checkpoint: Option<&Checkpoint>,
+    bar: &Bar,
+) -> Result<(), RunFailure> {
+    if let Some(checkpoint) = checkpoint {
+        bar.say(&format!("goes on behind epoch {}", checkpoint.epoch));
+    }
+    for (number, source) in sources.iter_mut().enumerate() {
+        let name = &*source.name;
+        if let Some(cut) = checkpoint.and_then(|checkpoint| checkpoint.sources.get(number)) {
+            let resumed = source.reader.resume(&cut.position);
+            resumed.map_err(|error| RunFailure::Source { name: name.into(), error })?;
+        }
+        if !source.reader.position().is_exact {
+            bar.say(&format!(
+                "source `{name}`: cannot be read again; what comes behind the last epoch is lost \
+                 when the process is killed, and what comes before it is started again"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How a sink delivers: with a state it is told whether there is one, and what the last epoch holds
+/// of the sink.
+pub fn delivery(has_state: bool, cut: Option<&SinkCut>) -> Delivery {
+    match cut {
+        Some(cut) => Delivery::Resumed { behind: cut.begins },
+        None if has_state => Delivery::Held,
+        None => Delivery::AtOnce,
+    }
+}
+
+/// Publishes what the last epoch holds of a sink, unless that was done.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn publish(mut writer: Writer, cut: Option<&SinkCut>) -> Result<Writer, SinkError> {
+    // What was cut off is written again; what cannot be cut off, only if it is missing.
+    let missing = cut.filter(|cut| cut.begins.is_some() || !cut.is_published);
+    if let Some(cut) = missing {
+        writer.publish(&cut.block)?;
+    }
+    Ok(writer)
+}
