@@ -1,8 +1,9 @@
 //! Aggregates without a fixed size on their way through a shard: windows, modes, cascades, other
 //! shards, restarts.
 
+use crate::aggregate::AggregateLayout;
 use crate::aggregate::Function;
-use crate::aggregate::side::{Millionths, SideFunction};
+use crate::aggregate::side::{CustomAggregate, CustomFunction, Millionths, Side, SideFunction};
 use crate::pane::{AccumulationMode, PaneKind};
 use crate::plan::{AggregateSpec, Grouping};
 use crate::planner::{PlanError, plan};
@@ -10,7 +11,7 @@ use crate::shard::{Output, Shard};
 use crate::shard_tests::{Run, grouping, job};
 use crate::symbol::Symbols;
 use crate::time::{EventTime, Watermark};
-use crate::value::Value;
+use crate::value::{Datum, Type, Value};
 use std::sync::Arc;
 
 /// Counts of records and of different values, and the median.
@@ -136,6 +137,108 @@ fn an_image_of_other_settings_is_refused() {
         let result = decode(change);
         assert!(matches!(result, Err(ImageError::OtherPlan { .. })), "{result:?}");
     }
+}
+
+/// How many values are odd.
+#[derive(Debug)]
+struct Odd;
+
+impl CustomAggregate for Odd {
+    type State = i64;
+
+    fn name(&self) -> &str {
+        "odd"
+    }
+
+    fn accepts(&self, ty: Type) -> bool {
+        ty.is_integer()
+    }
+
+    fn result_type(&self, _: Type) -> Type {
+        Type::I64
+    }
+
+    fn is_exact(&self) -> bool {
+        false
+    }
+
+    fn zero(&self) -> i64 {
+        0
+    }
+
+    fn add(&self, state: &mut i64, value: &Value, _: EventTime) {
+        *state += i64::from(matches!(value, Value::Int(number) if number % 2 != 0));
+    }
+
+    fn merge(&self, state: &mut i64, part: &i64) {
+        *state += part;
+    }
+
+    fn is_subtractable(&self) -> bool {
+        true
+    }
+
+    fn subtract(&self, state: &mut i64, part: &i64) {
+        *state -= part;
+    }
+
+    fn finish(&self, state: &i64) -> Value {
+        Value::Int((*state).into())
+    }
+
+    fn encode(&self, state: &i64) -> Vec<u8> {
+        state.to_le_bytes().to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<i64> {
+        bytes.try_into().ok().map(i64::from_le_bytes)
+    }
+}
+
+const ODD: Function = Function::Side(SideFunction::Custom(CustomFunction::new(&Odd)));
+
+#[test]
+fn an_aggregate_of_the_users_goes_all_the_way_and_can_be_taken_out() {
+    let mut own = spread("s", &["a"], AccumulationMode::Retracting);
+    own.aggregates[1].function = ODD;
+    let mut run = Run::new(vec![own]);
+    let known = &run.plan.stages[0].aggregates.accumulators()[1];
+    assert_eq!((known.function.name(), known.is_exact()), ("odd", false));
+    assert_eq!(known.error().unwrap(), "as odd says");
+    records(&mut run, &[(1, 5), (1, 7), (1, 4)]);
+    run.restart();
+    assert_eq!(watermark(&mut run, 10), ["+s Int(1) 3 2 5"]);
+    run.restart();
+    assert_eq!(records(&mut run, &[(1, 9)]), ["-s Int(1) 3 2 5", "+s Int(1) 4 3 5"]);
+
+    let layout = AggregateLayout::new([("odd".into(), ODD, Type::I64)]);
+    let symbols = Symbols::default();
+    let of = |numbers: &[i128]| {
+        let mut values = layout.empty();
+        for number in numbers {
+            let input = (Datum::Int(*number), EventTime::MIN);
+            layout.add(&mut values, 0, input, &symbols).unwrap();
+        }
+        values
+    };
+    let (mut whole, part, mut none) = (of(&[1, 2, 3]), of(&[3, 4]), layout.empty());
+    layout.subtract_all(&mut whole, &part).unwrap();
+    assert_eq!(layout.finish(&whole, 0), Datum::Int(1));
+    layout.subtract_all(&mut none, &part).unwrap();
+    assert_eq!(layout.finish(&none, 0), Datum::Int(-1));
+    layout.merge_all(&mut none, &part, &symbols).unwrap();
+    assert_eq!(layout.finish(&none, 0), layout.finish(&layout.empty(), 0));
+}
+
+#[test]
+fn a_state_that_its_aggregate_cannot_read_is_refused() {
+    let function = SideFunction::Custom(CustomFunction::new(&Odd));
+    let mut side: Side = postcard::from_bytes(&[5, 3, 1, 2, 3]).unwrap();
+    assert!(matches!(side, Side::Custom(_)) && !side.give_to(function));
+    let mut side: Side = postcard::from_bytes(&[5, 8, 7, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    assert!(side.give_to(function));
+    assert_eq!(side.finish(function), Value::Int(7));
+    assert!(!side.give_to(SideFunction::Distinct { precision: 12 }));
 }
 
 #[test]

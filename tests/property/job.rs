@@ -1,15 +1,15 @@
 //! Random jobs: flat groupings, cascades, top-K lists, splits; few keys, small windows.
 
 use nilometer_model::aggregate::Function;
-use nilometer_model::aggregate::side::{Millionths, SideFunction};
+use nilometer_model::aggregate::side::{CustomAggregate, CustomFunction, Millionths, SideFunction};
 use nilometer_model::pane::{AccumulationMode, Emission};
 use nilometer_model::plan::{
     AggregateSpec, Grouping, Job, KeyColumn, PhaseBy, Spread, Ties, TopKSpec,
 };
 use nilometer_model::row::Field;
-use nilometer_model::time::Span;
+use nilometer_model::time::{EventTime, Span};
 use nilometer_model::trigger::Trigger;
-use nilometer_model::value::Type;
+use nilometer_model::value::{Type, Value};
 use nilometer_model::window::{Phase, WindowFn};
 use proptest::prelude::*;
 
@@ -54,11 +54,60 @@ const fn quantile(p: u32, accuracy: u32) -> Function {
     Function::Side(SideFunction::Quantile { p, accuracy })
 }
 
+/// An aggregate as users write them: the bits of all values, and how many there were.
+#[derive(Debug)]
+struct Bits;
+
+impl CustomAggregate for Bits {
+    type State = (u64, u64);
+
+    fn name(&self) -> &str {
+        "bits"
+    }
+
+    fn accepts(&self, ty: Type) -> bool {
+        ty.is_integer()
+    }
+
+    fn result_type(&self, _: Type) -> Type {
+        Type::Text
+    }
+
+    fn zero(&self) -> Self::State {
+        (0, 0)
+    }
+
+    fn add(&self, (bits, count): &mut Self::State, value: &Value, _: EventTime) {
+        if let Value::Int(number) = value {
+            *bits |= *number as u64;
+            *count += 1;
+        }
+    }
+
+    fn merge(&self, state: &mut Self::State, part: &Self::State) {
+        *state = (state.0 | part.0, state.1 + part.1);
+    }
+
+    fn finish(&self, (bits, count): &Self::State) -> Value {
+        Value::Text(format!("{bits:b} of {count}").into())
+    }
+
+    fn encode(&self, (bits, count): &Self::State) -> Vec<u8> {
+        [bits.to_le_bytes(), count.to_le_bytes()].concat()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<Self::State> {
+        let (bits, count) = bytes.split_at_checked(8)?;
+        let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
+        Some((number(bits)?, number(count)?))
+    }
+}
+
 /// Room for four values.
 const COLLECT: SideFunction = SideFunction::Collect { values_max: 5, bytes_max: 128 };
 
 /// Every aggregate that a grouping may have: name, function, fields, whether it may be split.
-pub(crate) const AGGREGATES: [(&str, Function, &[&str], bool); 20] = [
+pub(crate) const AGGREGATES: [(&str, Function, &[&str], bool); 21] = [
     ("n", Function::Count, &[], false),
     ("sum", Function::Sum, &["v"], false),
     ("big", Function::Sum, &["big"], true),
@@ -79,6 +128,7 @@ pub(crate) const AGGREGATES: [(&str, Function, &[&str], bool); 20] = [
     ("spread", Function::VARIANCE_SAMPLE, &["big"], false),
     ("often", Function::Side(SideFunction::Frequent { k: 2, counters: 300 }), &["b"], false),
     ("list", Function::Side(COLLECT), &["v"], false),
+    ("own", Function::Side(SideFunction::Custom(CustomFunction::new(&Bits))), &["v"], false),
 ];
 
 /// The aggregate of a column that takes each of two fields.

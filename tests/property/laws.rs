@@ -4,10 +4,12 @@ use crate::job::Style;
 use crate::records::{Event, arrivals, recut};
 use crate::world::{Seen, World};
 use crate::{Case, cases, check_run, check_totals, config, run};
+use nilometer_model::aggregate::Function;
+use nilometer_model::aggregate::side::SideFunction;
 use nilometer_model::batch::{Arrival, evaluate};
 use nilometer_model::invariant::SHARD_1;
 use nilometer_model::pane::{PaneKind, Timing};
-use nilometer_model::plan::Stage;
+use nilometer_model::plan::{AggregateSpec, Stage};
 use nilometer_model::time::{EventTime, Span, Watermark};
 use nilometer_model::value::Value;
 use nilometer_model::watermark::{Generator, Surroundings, WatermarkSettings, WatermarkSpec};
@@ -71,6 +73,20 @@ proptest! {
         let late = world.panes.iter().find(|pane| pane.meta.timing != Timing::OnTime);
         prop_assert!(late.is_none(), "{late:?}");
         check_run(&case, &world)?;
+    }
+
+    /// P1 for counts with fewer counters than values: within their errors, for any batches, rollups,
+    /// shards and restarts.
+    #[test]
+    fn frequent_values_are_within_their_errors(
+        case in cases(Style::Any), counters in 1_u32..4, restarts in any::<bool>(),
+    ) {
+        let mut case = case;
+        let often = Function::Side(SideFunction::Frequent { k: 300, counters });
+        for grouping in case.job.groupings.iter_mut().filter(|known| known.top_k.is_none()) {
+            grouping.aggregates.push(AggregateSpec::new("x_counted", often, Some("v")));
+        }
+        check_run(&case, &run(&case, restarts))?;
     }
 
     /// P2: a restart at any point changes nothing.

@@ -262,6 +262,11 @@ fn is_near(function: Function, got: &Value, exact: &Value) -> bool {
             };
             (got - exact).abs() <= exact.abs() * (accuracy.as_f64() + 1e-9)
         }
+        (
+            Function::Side(SideFunction::Frequent { counters, .. }),
+            Value::Object(got),
+            Value::Object(exact),
+        ) => got == exact || are_within_errors(got, exact, counters),
         // Fewer than are kept one by one.
         (Function::Side(_), ..) => got == exact,
         // A root of nothing much.
@@ -270,6 +275,29 @@ fn is_near(function: Function, got: &Value, exact: &Value) -> bool {
         }
         _ => is_same(got, exact),
     }
+}
+
+/// Whether frequent values with so many counters are what Space-Saving promises; `exact` lists all.
+fn are_within_errors(got: &str, exact: &str, counters: u32) -> bool {
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let (got, exact) = (json(got), json(exact));
+    let entries = |list: &serde_json::Value| -> BTreeMap<String, (u64, u64)> {
+        let entry = |entry: &serde_json::Value| {
+            let number = |name: &str| entry[name].as_u64().unwrap();
+            (entry["value"].to_string(), (number("count"), number("error")))
+        };
+        list["entries"].as_array().unwrap().iter().map(entry).collect()
+    };
+    let (listed, all) = (entries(&got), entries(&exact));
+    let records: u64 = all.values().map(|(count, _)| count).sum();
+    let others = got["others_at_most"].as_u64().unwrap();
+    let is_right = |(value, (n, _)): (&String, &(u64, u64))| match listed.get(value) {
+        Some((count, error)) => {
+            count - error <= *n && n <= count && *error <= records / u64::from(counters)
+        }
+        None => *n <= others,
+    };
+    listed.keys().all(|value| all.contains_key(value)) && all.iter().all(is_right)
 }
 
 /// Two values are one result: floats are multiples of a quarter here, so sums are exact.

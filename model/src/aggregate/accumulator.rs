@@ -109,8 +109,9 @@ impl Accumulator {
     /// Whether what was added can be taken out again, and nothing is left of it: rounding would
     /// leave something of float sums.
     pub fn is_reversible(&self) -> bool {
-        let rounds =
-            matches!(self.function, Function::Sum | Function::Mean) && matches!(self.ty, Type::F64);
+        let is_sum =
+            matches!(self.function, Function::Sum | Function::Mean | Function::Variance { .. });
+        let rounds = is_sum && matches!(self.ty, Type::F64);
         self.function.is_subtractable() && !rounds
     }
 

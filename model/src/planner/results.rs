@@ -69,9 +69,9 @@ pub fn result_fields(grouping: &Grouping, fields: &[Field]) -> Vec<Field> {
         Field { name: column.name.clone(), ty: known.map_or(Type::U64, |field| field.ty) }
     };
     let aggregates = super::aggregate_layout(&grouping.aggregates, fields);
-    let results = aggregates
-        .accumulators()
-        .iter()
+    // A list that an aggregate makes is for sinks: no row holds it.
+    let results = aggregates.accumulators().iter().filter(|aggregate| !aggregate.is_own_text());
+    let results = results
         .map(|aggregate| Field { name: aggregate.name.clone(), ty: aggregate.result_type() });
     let bounds = WINDOW_FIELDS.iter().map(|(name, _)| Field::new(name, Type::I64));
     grouping.key.iter().map(column).chain(results).chain(bounds).collect()

@@ -153,7 +153,7 @@ pub struct CustomFunction(&'static dyn Untyped);
 
 impl CustomFunction {
     /// `aggregate` as part of a plan.
-    pub fn new(aggregate: &'static impl CustomAggregate) -> Self {
+    pub const fn new(aggregate: &'static impl CustomAggregate) -> Self {
         Self(aggregate)
     }
 

@@ -162,7 +162,7 @@ impl Side {
     }
 
     /// The result of `function`, which kept this.
-    pub(super) fn finish(&self, function: SideFunction) -> Value {
+    pub(crate) fn finish(&self, function: SideFunction) -> Value {
         let float = |number: Option<f64>| number.map_or(Value::Null, Value::Float);
         match (self, function) {
             (Self::Distinct(distinct), _) => Value::Int(distinct.estimate().into()),
@@ -180,7 +180,7 @@ impl Side {
     }
 
     /// Makes what was read from outside what `function` keeps; says whether it can be that.
-    pub(super) fn give_to(&mut self, function: SideFunction) -> bool {
+    pub(crate) fn give_to(&mut self, function: SideFunction) -> bool {
         match (self, function) {
             (Self::Empty, _) => true,
             (Self::Distinct(distinct), SideFunction::Distinct { precision }) => {
