@@ -13,7 +13,7 @@ help:
 	@echo 'make test    everything that continuous integration checks'
 	@echo 'make bench   the engine against a hand-written loop'
 	@echo 'make docs    the documentation of the code, in target/doc'
-	@echo 'make soak    the property tests, many more cases'
+	@echo 'make soak    property tests and simulation, many more cases and seeds'
 
 need:
 	@.ci/need
@@ -40,6 +40,7 @@ bench: need
 docs: need
 	cargo doc --workspace --no-deps
 
-# Property tests read the number of cases from the environment.
+# Property tests read the number of cases from the environment, the simulation that of its seeds.
 soak: need
-	PROPTEST_CASES=$${PROPTEST_CASES:-10000} cargo test --release --workspace
+	PROPTEST_CASES=$${PROPTEST_CASES:-10000} SIM_SEEDS=$${SIM_SEEDS:-20000} \
+		cargo test --release --workspace

@@ -47,7 +47,9 @@ pub(crate) struct MachineTable {
     free: Vec<ActorId>,
     by_key: HashTable<ActorId>,
     hasher: foldhash::fast::RandomState,
-    /// Actors by the deadline they registered; only the one they are armed for counts.
+    /// Actors by the deadline they registered; only the one they are armed for counts. One that has
+    /// moved on is registered anew when the old one comes: a session that every batch prolongs has
+    /// one deadline, not one for every batch.
     deadlines: BTreeMap<EventTime, Vec<ActorId>>,
     ticks: BTreeMap<ProcessingTime, Vec<ActorId>>,
     pub(crate) shares: Shares,
@@ -185,14 +187,25 @@ impl MachineTable {
                 break;
             }
             for id in bucket.remove() {
-                let is_due = self.actors.get(id as usize).and_then(Option::as_ref);
-                if is_due.is_some_and(|actor| actor.armed == Some(deadline)) {
-                    self.watermark = watermark;
-                    self.step(id, before, (&mut *fired, symbols), KeyMachine::advance)?;
+                let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+                if actor.armed != Some(deadline) {
+                    continue;
+                }
+                actor.armed = None;
+                match actor.machine.next_deadline(&self.rules, before) {
+                    Some(due) if due > deadline => self.arm(id, due),
+                    Some(_) | None => {
+                        self.watermark = watermark;
+                        self.step(id, before, (&mut *fired, symbols), KeyMachine::advance)?;
+                    }
                 }
             }
         }
         self.watermark = watermark;
+        if self.by_key.is_empty() {
+            // Nobody is left who waits for the clock.
+            self.ticks.clear();
+        }
         self.settle_output();
         Ok(())
     }
@@ -340,12 +353,24 @@ impl MachineTable {
             return;
         }
         let deadline = actor.machine.next_deadline(&self.rules, self.watermark);
-        if deadline != actor.armed {
-            actor.armed = deadline;
-            if let Some(deadline) = deadline {
-                self.deadlines.entry(deadline).or_default().push(id);
-            }
+        let armed = actor.armed;
+        if let Some(deadline) = deadline.filter(|due| armed.is_none_or(|armed| *due < armed)) {
+            self.arm(id, deadline);
         }
+        self.register_others(id);
+    }
+
+    /// Registers a deadline of an actor.
+    fn arm(&mut self, id: ActorId, deadline: EventTime) {
+        if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+            actor.armed = Some(deadline);
+            self.deadlines.entry(deadline).or_default().push(id);
+        }
+    }
+
+    /// Registers what an actor waits for beside the watermark: second ones, and the clock.
+    fn register_others(&mut self, id: ActorId) {
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
         let shares = self.shares.known().iter().map(|(_, share)| *share);
         for (number, share) in shares.collect::<Vec<_>>().into_iter().enumerate() {
             let deadline = actor.machine.next_completion(&self.rules, share);
@@ -372,9 +397,16 @@ impl MachineTable {
         self.output = self.output.max(self.watermark.min(held));
     }
 
+    /// How many deadlines are registered, those that actors have moved on from included.
+    #[cfg(test)]
+    pub(crate) fn deadlines(&self) -> usize {
+        self.deadlines.values().map(Vec::len).sum()
+    }
+
     /// Whether no window, deadline or hold is left.
     pub(crate) fn is_empty(&self) -> bool {
-        let is_due = !self.deadlines.is_empty() || !self.shares.is_empty();
+        let is_due =
+            !self.deadlines.is_empty() || !self.shares.is_empty() || !self.ticks.is_empty();
         self.by_key.is_empty() && self.holds.is_empty() && !is_due
     }
 

@@ -2,6 +2,7 @@
 
 use crate::pane::{AccumulationMode, Emission, TimestampCombiner};
 use crate::plan::Grouping;
+use crate::shard::Machine;
 use crate::shard_tests::{Run, grouping};
 use crate::time::Span;
 use crate::trigger::Trigger;
@@ -411,4 +412,33 @@ fn no_other_key_changes_the_timing_of_a_pane() {
     assert_eq!(with(&[]), ["s 1 [0,10)#0 late +3"]);
     // The record of the other key waits for a second one, and holds the output watermark of the stage.
     assert_eq!(with(&[(1, [2, 0, 0], 5)]), ["s 1 [0,10)#0 late +3"]);
+}
+
+#[test]
+fn a_session_that_is_prolonged_again_and_again_has_one_deadline() {
+    let trigger = Trigger::default_trigger();
+    let mut run = run(sessions(10), trigger, AccumulationMode::Discarding, 0);
+    let deadlines = |run: &Run| match &run.shard.machines[0] {
+        Machine::Machines(table, _) => table.deadlines(),
+        Machine::Keys(..) | Machine::Sliding(..) | Machine::TopK(..) => panic!("sessions merge"),
+    };
+    for time in 0..1_000 {
+        run.records(&at(&[(time, 1)]));
+        assert!(deadlines(&run) <= 1, "{time}");
+    }
+    assert_eq!(run.watermark(1_008), Vec::<String>::new());
+    assert_eq!(deadlines(&run), 1);
+    assert_eq!(run.watermark(1_009), ["s 1 [0,1009)#0 on +1000 last"]);
+    assert_eq!(deadlines(&run), 0);
+    assert!(run.shard.is_empty());
+}
+
+#[test]
+fn no_timer_of_the_clock_outlives_its_windows() {
+    let every = Trigger::Repeat(Box::new(Trigger::Every(Span::from_millis(1_000))));
+    let mut run = run(fixed(10), every, AccumulationMode::Discarding, 0);
+    run.tick(5);
+    run.records(&at(&[(1, 1)]));
+    assert_eq!(run.watermark(10), ["s 1 [0,10)#0 on +1 last"]);
+    assert!(run.shard.is_empty());
 }
