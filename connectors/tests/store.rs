@@ -233,3 +233,40 @@ fn a_summary_of_the_log_that_is_cut_short_is_made_anew() {
     assert_eq!(store.last(), epoch(2));
     assert_eq!(store.read("a").unwrap().unwrap(), noise(300_000, 2));
 }
+
+/// sled takes the first damage for the end of its log; none of it may pass for an older state, or
+/// for none.
+#[test]
+fn a_damaged_database_is_refused_or_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let (sound, path) = (directory.path().join("sound"), directory.path().join("state"));
+    filled(&sound);
+    let database = path.join("epochs/db");
+    let bytes = fs::read(sound.join("epochs/db")).unwrap();
+    let mut refused = 0;
+    for case in 0..60_usize {
+        fs::remove_dir_all(&path).ok();
+        copy_all(&sound, &path);
+        let mut damaged = bytes.clone();
+        let at = case * bytes.len() / 60;
+        match case % 3 {
+            0 => damaged.truncate(at),
+            1 => damaged[at] ^= 1 << (case % 8),
+            _ => damaged.iter_mut().skip(at).take(4_096).for_each(|byte| *byte = 0),
+        }
+        fs::write(&database, damaged).unwrap();
+        let read = open(&path).and_then(|store| Ok((store.last(), store.read("a")?)));
+        match read {
+            Ok((last, content)) => {
+                assert_eq!(last, epoch(2), "{EPOCH_2} case {case}");
+                assert!(content.unwrap() == noise(300_000, 2), "case {case}");
+            }
+            Err(StoreError::Damaged { .. }) => refused += 1,
+            Err(other) => panic!("case {case}: {other}"),
+        }
+    }
+    assert!(refused > 20, "{refused}");
+    fs::remove_file(sound.join("last")).unwrap();
+    let error = open(&sound).unwrap_err().to_string();
+    assert!(error.contains("is incomplete: `last` is missing"), "{error}");
+}

@@ -9,7 +9,8 @@
 //!
 //! Rows of an epoch without its commit row are a cut-off beginning; opening deletes them. sled's
 //! log is recovered up to a point, so where the commit row is, everything before it is too; the
-//! checksums prove it.
+//! checksums prove it. Where the log is damaged that point lies too early, and sled does not say
+//! so: what must be there is therefore written down beside it.
 
 use super::directory::Directory;
 use super::frame::{Unusable, checksum, open, seal};
@@ -68,11 +69,17 @@ impl Database {
         let db = open_db(&directory.epochs(), &path)?;
         let mut database = Self { directory, db, last: Commit::default(), ahead: Vec::new() };
         database.last = database.find_last()?;
+        let promised = database.directory.promised();
+        if database.last.epoch < promised {
+            let found = database.last.epoch;
+            let detail = format!("it has lost epoch {promised}, the last that it has is {found}");
+            return Err(StoreError::damaged(&path, detail));
+        }
         let kept = [database.last.epoch, before(database.last.epoch)];
         database.delete(|epoch| !kept.contains(&epoch))?;
         if database.directory.is_new() {
             database.flush()?;
-            database.directory.claim(pipeline)?;
+            database.directory.claim(pipeline, database.last.epoch)?;
         }
         Ok(database)
     }
@@ -207,6 +214,7 @@ impl Store for Database {
         let inserted = self.db.insert(commit_key(epoch), seal(&content));
         inserted.map_err(|error| self.error(error))?;
         self.flush()?;
+        self.directory.promise(epoch)?;
         self.last = commit;
         let kept = [epoch, before(epoch)];
         self.delete(|old| !kept.contains(&old))

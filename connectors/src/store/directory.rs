@@ -1,10 +1,13 @@
 //! The directory of a state: whose it is, and that one process works on it at a time.
 //!
 //! It holds `lock` (locked as long as a process works on it, with the number of that process),
-//! `pipeline` (format version and name of the pipeline) and `epochs` (the database). A directory
-//! that holds anything else is refused, and nothing in it is touched.
+//! `pipeline` (format version and name of the pipeline), `epochs` (the database) and `last` (the
+//! number of the epoch that the database must have at least: see [`Directory::promised`]). A
+//! directory that holds anything else is refused, and nothing in it is touched.
 
+use super::frame::{open, seal};
 use super::{STORE_VERSION, StoreError};
+use nilometer_model::epoch::Epoch;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -16,12 +19,16 @@ pub struct Directory {
     /// Locked.
     _lock: File,
     is_new: bool,
+    /// What `last` says. Rises only.
+    promised: Epoch,
 }
 
 const LOCK: &str = "lock";
 const PIPELINE: &str = "pipeline";
 const PIPELINE_NEW: &str = "pipeline.new";
 const EPOCHS: &str = "epochs";
+const LAST: &str = "last";
+const LAST_NEW: &str = "last.new";
 
 impl Directory {
     /// Opens the state of `pipeline` in the directory at `path`, which is made if it is not there.
@@ -52,7 +59,39 @@ impl Directory {
             // Killed before it was claimed: the database says whether it holds anything.
             (None, _) => true,
         };
-        Ok(Self { path: path.into(), _lock: lock, is_new })
+        let promised = promised(path)?;
+        if owner.is_some() && promised.is_none() {
+            let path = path.to_string_lossy().into();
+            return Err(StoreError::Incomplete { path, missing: LAST });
+        }
+        let promised = promised.unwrap_or(Epoch::NONE);
+        Ok(Self { path: path.into(), _lock: lock, is_new, promised })
+    }
+
+    /// The epoch that the database must have at least. A database that has lost it is damaged, also
+    /// where it does not say so: it reads its log up to the first damage, and takes that for the
+    /// end.
+    pub(crate) const fn promised(&self) -> Epoch {
+        self.promised
+    }
+
+    /// Promises that the database has `epoch`, which is durable in it.
+    pub(crate) fn promise(&mut self, epoch: Epoch) -> Result<(), StoreError> {
+        // Without its directory made durable the older promise may come back, which only asks less.
+        self.replace((LAST_NEW, LAST), &seal(&epoch.number().to_le_bytes()))?;
+        self.promised = epoch;
+        Ok(())
+    }
+
+    /// Puts `content` in the place of a file, whole or not at all.
+    fn replace(&self, (new, name): (&str, &str), content: &[u8]) -> Result<(), StoreError> {
+        let write = || -> io::Result<()> {
+            let mut file = File::create(self.path.join(new))?;
+            file.write_all(content)?;
+            file.sync_all()?;
+            fs::rename(self.path.join(new), self.path.join(name))
+        };
+        write().map_err(|source| StoreError::io(&self.name(), source))
     }
 
     /// Whether nothing said whose it is.
@@ -60,17 +99,14 @@ impl Directory {
         self.is_new
     }
 
-    /// Says whose it is, once there is a database.
-    pub(crate) fn claim(&self, pipeline: &str) -> Result<(), StoreError> {
-        let write = || -> io::Result<()> {
-            let new = self.path.join(PIPELINE_NEW);
-            let mut file = File::create(&new)?;
-            write!(file, "{STORE_VERSION}\n{pipeline}\n")?;
-            file.sync_all()?;
-            fs::rename(&new, self.path.join(PIPELINE))?;
-            File::open(&self.path)?.sync_all()
-        };
-        write().map_err(|source| StoreError::io(&self.name(), source))
+    /// Says whose it is, once there is a database, which has `epoch`.
+    pub(crate) fn claim(&mut self, pipeline: &str, epoch: Epoch) -> Result<(), StoreError> {
+        // A directory that is claimed has promised something.
+        self.promise(epoch)?;
+        let owner = format!("{STORE_VERSION}\n{pipeline}\n");
+        self.replace((PIPELINE_NEW, PIPELINE), owner.as_bytes())?;
+        let made_durable = File::open(&self.path).and_then(|directory| directory.sync_all());
+        made_durable.map_err(|source| StoreError::io(&self.name(), source))
     }
 
     /// The path as the user wrote it.
@@ -89,7 +125,7 @@ fn stranger(path: &Path) -> io::Result<Option<Box<str>>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         let name = name.to_string_lossy();
-        if ![LOCK, PIPELINE, PIPELINE_NEW, EPOCHS].contains(&&*name) {
+        if ![LOCK, PIPELINE, PIPELINE_NEW, EPOCHS, LAST, LAST_NEW].contains(&&*name) {
             return Ok(Some((*name).into()));
         }
     }
@@ -120,6 +156,19 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     };
     tell().map_err(|source| StoreError::io(&name, source))?;
     Ok(file)
+}
+
+/// The epoch that the database must have at least, if that is said.
+fn promised(path: &Path) -> Result<Option<Epoch>, StoreError> {
+    let name: Box<str> = path.to_string_lossy().into();
+    let content = match fs::read(path.join(LAST)) {
+        Ok(content) => content,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(StoreError::Directory { path: name, source }),
+    };
+    let number = open(&content).ok().and_then(|number| number.try_into().ok());
+    let number = number.ok_or_else(|| StoreError::damaged(&name, "`last` makes no sense"))?;
+    Ok(Some(Epoch::from_number(u64::from_le_bytes(number))))
 }
 
 /// The pipeline that the directory says it belongs to, if it says so.
