@@ -17,6 +17,7 @@ use crate::machine_shares::Shares;
 use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{PaneBatch, PaneKind};
 use crate::plan::{Stage, StageInput};
+use crate::round::Fires;
 use crate::symbol::Symbols;
 use crate::table::Fired;
 use crate::time::{EventTime, ProcessingTime, Watermark, Window};
@@ -146,70 +147,6 @@ impl MachineTable {
         }
     }
 
-    /// Ends what a round brought: actors that got something are asked once. Windows that `upcoming`,
-    /// the watermark of the same round, completes are asked when it is delivered.
-    pub(crate) fn end_round(
-        &mut self,
-        upcoming: Option<Watermark>,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        for id in std::mem::take(&mut self.touched) {
-            let out = (&mut *fired, symbols);
-            self.step(id, self.watermark, out, |machine, rules, at, outlet| {
-                machine.end_round(upcoming, rules, at, outlet)
-            })?;
-        }
-        self.settle_output();
-        Ok(())
-    }
-
-    /// Delivers a watermark to the actors that are due.
-    pub(crate) fn advance(
-        &mut self,
-        watermark: Watermark,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        if watermark <= self.watermark {
-            return Ok(());
-        }
-        // Those that wait for the end of the round have not said what they are due.
-        for id in self.touched.clone() {
-            self.register(id);
-        }
-        let before = self.watermark;
-        self.shares.follow(watermark);
-        // One instant at a time: windows fire in the order of their ends.
-        while let Some(bucket) = self.deadlines.first_entry() {
-            let deadline = *bucket.key();
-            if deadline > watermark.0 {
-                break;
-            }
-            for id in bucket.remove() {
-                let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
-                if actor.armed != Some(deadline) {
-                    continue;
-                }
-                actor.armed = None;
-                match actor.machine.next_deadline(&self.rules, before) {
-                    Some(due) if due > deadline => self.arm(id, due),
-                    Some(_) | None => {
-                        self.watermark = watermark;
-                        self.step(id, before, (&mut *fired, symbols), KeyMachine::advance)?;
-                    }
-                }
-            }
-        }
-        self.watermark = watermark;
-        if self.by_key.is_empty() {
-            // Nobody is left who waits for the clock.
-            self.ticks.clear();
-        }
-        self.settle_output();
-        Ok(())
-    }
-
     /// Delivers second watermarks to the actors that are due by them.
     pub(crate) fn share(
         &mut self,
@@ -251,19 +188,6 @@ impl MachineTable {
                     self.step(id, self.watermark, out, KeyMachine::advance)?;
                 }
             }
-        }
-        self.settle_output();
-        Ok(())
-    }
-
-    /// The watermark has stood still for too long: every actor emits what its windows hold.
-    pub(crate) fn time_out(
-        &mut self,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        for id in 0..self.actors.len() as ActorId {
-            self.step(id, self.watermark, (&mut *fired, symbols), KeyMachine::time_out)?;
         }
         self.settle_output();
         Ok(())
@@ -479,6 +403,81 @@ impl MachineTable {
     /// Sets the last tick, before anything else happens.
     pub(crate) const fn start_at(&mut self, now: ProcessingTime) {
         self.now = now;
+    }
+}
+
+impl Fires for MachineTable {
+    /// Ends what a round brought: actors that got something are asked once. Windows that `upcoming`,
+    /// the watermark of the same round, completes are asked when it is delivered.
+    fn end_round(
+        &mut self,
+        upcoming: Option<Watermark>,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        for id in std::mem::take(&mut self.touched) {
+            let out = (&mut *fired, symbols);
+            self.step(id, self.watermark, out, |machine, rules, at, outlet| {
+                machine.end_round(upcoming, rules, at, outlet)
+            })?;
+        }
+        self.settle_output();
+        Ok(())
+    }
+
+    /// Delivers a watermark to the actors that are due.
+    fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        if watermark <= self.watermark {
+            return Ok(());
+        }
+        // Those that wait for the end of the round have not said what they are due.
+        for id in self.touched.clone() {
+            self.register(id);
+        }
+        let before = self.watermark;
+        self.shares.follow(watermark);
+        // One instant at a time: windows fire in the order of their ends.
+        while let Some(bucket) = self.deadlines.first_entry() {
+            let deadline = *bucket.key();
+            if deadline > watermark.0 {
+                break;
+            }
+            for id in bucket.remove() {
+                let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+                if actor.armed != Some(deadline) {
+                    continue;
+                }
+                actor.armed = None;
+                match actor.machine.next_deadline(&self.rules, before) {
+                    Some(due) if due > deadline => self.arm(id, due),
+                    Some(_) | None => {
+                        self.watermark = watermark;
+                        self.step(id, before, (&mut *fired, symbols), KeyMachine::advance)?;
+                    }
+                }
+            }
+        }
+        self.watermark = watermark;
+        if self.by_key.is_empty() {
+            // Nobody is left who waits for the clock.
+            self.ticks.clear();
+        }
+        self.settle_output();
+        Ok(())
+    }
+
+    /// The watermark has stood still for too long: every actor emits what its windows hold.
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
+        for id in 0..self.actors.len() as ActorId {
+            self.step(id, self.watermark, (&mut *fired, symbols), KeyMachine::time_out)?;
+        }
+        self.settle_output();
+        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::row::RowBatch;
 use crate::rows::ChangeReader;
 use crate::sliding::{SlidingTable, take_sliced};
 use crate::symbol::Symbols;
-use crate::table::{Fired, KeyTable};
+use crate::table::Fired;
 use crate::time::{ProcessingTime, Span, Watermark};
 use crate::topk::TopKTable;
 use crate::watermark::Percentile;
@@ -273,57 +273,3 @@ pub(crate) trait Fires {
         }
     }
 }
-
-impl Fires for KeyTable {
-    fn end_round(
-        &mut self,
-        _: Option<Watermark>,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        Self::end_round(self, fired, symbols)
-    }
-
-    fn advance(
-        &mut self,
-        watermark: Watermark,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        Self::advance(self, watermark, fired, symbols)
-    }
-
-    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
-        Self::time_out(self, fired, symbols)
-    }
-}
-
-macro_rules! fires {
-    ($($table:ident),*) => { $(
-        impl Fires for $table {
-            fn end_round(
-                &mut self,
-                upcoming: Option<Watermark>,
-                fired: &mut Fired,
-                symbols: &Symbols,
-            ) -> Result<(), Overflow> {
-                Self::end_round(self, upcoming, fired, symbols)
-            }
-
-            fn advance(
-                &mut self,
-                watermark: Watermark,
-                fired: &mut Fired,
-                symbols: &Symbols,
-            ) -> Result<(), Overflow> {
-                Self::advance(self, watermark, fired, symbols)
-            }
-
-            fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
-                Self::time_out(self, fired, symbols)
-            }
-        }
-    )* };
-}
-
-fires!(MachineTable, TopKTable);

@@ -18,6 +18,7 @@ use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::late::{Aside, LateReason};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, StageId, Timing};
 use crate::plan::Stage;
+use crate::round::Fires;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, Lateness, Span, Watermark, Window, judge};
 use crate::window::WindowFn;
@@ -157,68 +158,6 @@ impl KeyTable {
             self.cells.arm(head, deadline);
             self.deadlines.entry(deadline).or_default().push(head);
         }
-    }
-
-    /// Ends a round that brought records or deltas: late windows with news fire once.
-    pub(crate) fn end_round(
-        &mut self,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        let touched = std::mem::take(&mut self.touched);
-        for (head, window) in &touched {
-            // With the watermark of a cycle it may have fired, and gone: another may stand there.
-            let is_there = self.cells.armed(*head).is_some();
-            let cell = is_there.then(|| self.cells.find(*head, *window)).flatten();
-            let Some(cell) = cell.filter(|cell| self.cells.meta(*cell).is_touched) else {
-                continue;
-            };
-            self.fire((*head, cell), (Timing::Late, false), fired, symbols)?;
-            if !self.rules.is_observed {
-                // Nobody asks for this window's identity again: the next copy starts anew.
-                let before = self.before(*head, cell);
-                self.cells.remove(*head, before, cell);
-            }
-        }
-        self.touched = touched;
-        self.touched.clear();
-        Ok(())
-    }
-
-    /// The watermark has stood still for too long: windows that it has not completed emit what they
-    /// hold.
-    pub(crate) fn time_out(
-        &mut self,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        let heads: Vec<_> = self.cells.heads().collect();
-        for head in heads {
-            let mut cursor = Some(head);
-            while let Some(cell) = cursor {
-                let is_open = self.watermark.0 < self.cells.window(cell).end();
-                if is_open && self.cells.meta(cell).has_news {
-                    self.fire((head, cell), (Timing::TimedOut, false), fired, symbols)?;
-                }
-                cursor = self.cells.next(cell);
-            }
-        }
-        Ok(())
-    }
-
-    /// Delivers a watermark to the actors that are due: complete windows fire, expired ones go.
-    /// A watermark that does not rise changes nothing.
-    pub(crate) fn advance(
-        &mut self,
-        watermark: Watermark,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        if watermark <= self.watermark {
-            return Ok(());
-        }
-        let before = std::mem::replace(&mut self.watermark, watermark);
-        self.fire_due(|deadline| deadline <= watermark.0, before, fired, symbols)
     }
 
     /// Delivers the watermark to the actors whose deadlines `is_due` names; `before` is the one that
@@ -510,6 +449,67 @@ const fn pane(window: Window, index: u32, timing: Timing, is_last: bool) -> Pane
         kind: PaneKind::Insert,
         event_time: window.last_instant(),
         is_other: false,
+    }
+}
+
+impl Fires for KeyTable {
+    /// Ends a round that brought records or deltas: late windows with news fire once.
+    fn end_round(
+        &mut self,
+        _: Option<Watermark>,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let touched = std::mem::take(&mut self.touched);
+        for (head, window) in &touched {
+            // With the watermark of a cycle it may have fired, and gone: another may stand there.
+            let is_there = self.cells.armed(*head).is_some();
+            let cell = is_there.then(|| self.cells.find(*head, *window)).flatten();
+            let Some(cell) = cell.filter(|cell| self.cells.meta(*cell).is_touched) else {
+                continue;
+            };
+            self.fire((*head, cell), (Timing::Late, false), fired, symbols)?;
+            if !self.rules.is_observed {
+                // Nobody asks for this window's identity again: the next copy starts anew.
+                let before = self.before(*head, cell);
+                self.cells.remove(*head, before, cell);
+            }
+        }
+        self.touched = touched;
+        self.touched.clear();
+        Ok(())
+    }
+
+    /// Delivers a watermark to the actors that are due: complete windows fire, expired ones go.
+    /// A watermark that does not rise changes nothing.
+    fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        if watermark <= self.watermark {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.watermark, watermark);
+        self.fire_due(|deadline| deadline <= watermark.0, before, fired, symbols)
+    }
+
+    /// The watermark has stood still for too long: windows that it has not completed emit what they
+    /// hold.
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
+        let heads: Vec<_> = self.cells.heads().collect();
+        for head in heads {
+            let mut cursor = Some(head);
+            while let Some(cell) = cursor {
+                let is_open = self.watermark.0 < self.cells.window(cell).end();
+                if is_open && self.cells.meta(cell).has_news {
+                    self.fire((head, cell), (Timing::TimedOut, false), fired, symbols)?;
+                }
+                cursor = self.cells.next(cell);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -338,7 +338,7 @@ impl Fires for SlidingTable {
         fired: &mut Fired,
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
-        self.windows.end_round(fired, symbols)?;
+        self.windows.end_round(None, fired, symbols)?;
         match self.early {
             Early::EachRound => self.mark(Timing::Early, fired, symbols),
             Early::Never | Early::Every(_) => Ok(()),

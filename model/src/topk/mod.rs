@@ -21,6 +21,7 @@ use crate::late::Aside;
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
 use crate::plan::{PaneCopy, PaneInput, Stage, TopK};
 use crate::ranking::{self, Ranked};
+use crate::round::Fires;
 use crate::symbol::Symbols;
 use crate::table::{Fired, Rules};
 use crate::time::{EventTime, Lateness, Watermark, Window, judge};
@@ -295,47 +296,6 @@ impl TopKTable {
         Ok(())
     }
 
-    /// Ends a round that brought deltas: groups with late news fire once. Where the stage below
-    /// fires early, so do groups with early news, unless `upcoming`, the watermark of the same
-    /// round, completes their window: they then fire with it.
-    pub(crate) fn end_round(
-        &mut self,
-        upcoming: Option<Watermark>,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        for number in std::mem::take(&mut self.touched) {
-            let window = self.groups.get(number as usize).and_then(|group| group.window);
-            let Some(window) = window else { continue };
-            let is_early = self.watermark.0 < window.end();
-            if is_early && upcoming.is_some_and(|upcoming| upcoming.0 >= window.end()) {
-                if let Some(group) = self.groups.get_mut(number as usize) {
-                    group.is_touched = false;
-                }
-                continue;
-            }
-            let timing = if is_early { Timing::Early } else { Timing::Late };
-            self.fire(number, (timing, false), fired, symbols)?;
-        }
-        Ok(())
-    }
-
-    /// The watermark has stood still for too long: groups that it has not completed emit what they
-    /// hold.
-    pub(crate) fn time_out(
-        &mut self,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        for number in 0..self.groups.len() as GroupId {
-            let window = self.groups.get(number as usize).and_then(|group| group.window);
-            if window.is_some_and(|window| self.watermark.0 < window.end()) {
-                self.fire(number, (Timing::TimedOut, false), fired, symbols)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Every group that has news waits for the end of a round.
     pub(crate) fn touch_news(&mut self) {
         for (number, group) in self.groups.iter_mut().enumerate() {
@@ -343,44 +303,6 @@ impl TopKTable {
                 self.touched.push(number as GroupId);
             }
         }
-    }
-
-    /// Delivers a watermark to the groups that are due.
-    pub(crate) fn advance(
-        &mut self,
-        watermark: Watermark,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        if watermark <= self.watermark {
-            return Ok(());
-        }
-        let before = std::mem::replace(&mut self.watermark, watermark);
-        let left = self.by_parent.len();
-        while let Some(bucket) = self.deadlines.first_entry() {
-            if *bucket.key() > watermark.0 {
-                break;
-            }
-            for number in bucket.remove() {
-                let window = self.groups.get(number as usize).and_then(|group| group.window);
-                let Some(window) = window else { continue };
-                let is_last =
-                    judge(window, watermark, self.rules.allowed_lateness) == Lateness::Expired;
-                let is_on_time = before.0 < window.end();
-                let timing = if is_on_time { Timing::OnTime } else { Timing::Late };
-                self.fire(number, (timing, is_last), fired, symbols)?;
-                if is_last {
-                    self.remove(number);
-                } else {
-                    let expiry = window.end().saturating_add(self.rules.allowed_lateness);
-                    self.deadlines.entry(expiry).or_default().push(number);
-                }
-            }
-        }
-        if self.by_parent.len() < left {
-            self.spare.truncate(std::mem::take(&mut self.come));
-        }
-        Ok(())
     }
 
     fn remove(&mut self, number: GroupId) {
@@ -512,4 +434,80 @@ fn group_hash(hasher: &foldhash::fast::RandomState, parent: &[u64], window: Wind
     state.write_i64(window.start().as_millis());
     state.write_i64(window.end().as_millis());
     state.finish()
+}
+impl Fires for TopKTable {
+    /// Ends a round that brought deltas: groups with late news fire once. Where the stage below
+    /// fires early, so do groups with early news, unless `upcoming`, the watermark of the same
+    /// round, completes their window: they then fire with it.
+    fn end_round(
+        &mut self,
+        upcoming: Option<Watermark>,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        for number in std::mem::take(&mut self.touched) {
+            let window = self.groups.get(number as usize).and_then(|group| group.window);
+            let Some(window) = window else { continue };
+            let is_early = self.watermark.0 < window.end();
+            if is_early && upcoming.is_some_and(|upcoming| upcoming.0 >= window.end()) {
+                if let Some(group) = self.groups.get_mut(number as usize) {
+                    group.is_touched = false;
+                }
+                continue;
+            }
+            let timing = if is_early { Timing::Early } else { Timing::Late };
+            self.fire(number, (timing, false), fired, symbols)?;
+        }
+        Ok(())
+    }
+
+    /// Delivers a watermark to the groups that are due.
+    fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        if watermark <= self.watermark {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.watermark, watermark);
+        let left = self.by_parent.len();
+        while let Some(bucket) = self.deadlines.first_entry() {
+            if *bucket.key() > watermark.0 {
+                break;
+            }
+            for number in bucket.remove() {
+                let window = self.groups.get(number as usize).and_then(|group| group.window);
+                let Some(window) = window else { continue };
+                let is_last =
+                    judge(window, watermark, self.rules.allowed_lateness) == Lateness::Expired;
+                let is_on_time = before.0 < window.end();
+                let timing = if is_on_time { Timing::OnTime } else { Timing::Late };
+                self.fire(number, (timing, is_last), fired, symbols)?;
+                if is_last {
+                    self.remove(number);
+                } else {
+                    let expiry = window.end().saturating_add(self.rules.allowed_lateness);
+                    self.deadlines.entry(expiry).or_default().push(number);
+                }
+            }
+        }
+        if self.by_parent.len() < left {
+            self.spare.truncate(std::mem::take(&mut self.come));
+        }
+        Ok(())
+    }
+
+    /// The watermark has stood still for too long: groups that it has not completed emit what they
+    /// hold.
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
+        for number in 0..self.groups.len() as GroupId {
+            let window = self.groups.get(number as usize).and_then(|group| group.window);
+            if window.is_some_and(|window| self.watermark.0 < window.end()) {
+                self.fire(number, (Timing::TimedOut, false), fired, symbols)?;
+            }
+        }
+        Ok(())
+    }
 }
