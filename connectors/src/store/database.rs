@@ -13,7 +13,7 @@
 //! so: what must be there is therefore written down beside it.
 
 use super::directory::Directory;
-use super::frame::{Unusable, checksum, open, seal};
+use super::frame::{Unusable, checksum, open, open_epoch, seal, seal_epoch};
 use super::{Store, StoreError};
 use nilometer_model::epoch::Epoch;
 use serde::{Deserialize, Serialize};
@@ -75,26 +75,12 @@ impl Database {
             let detail = format!("it has lost epoch {promised}, the last that it has is {found}");
             return Err(StoreError::damaged(&path, detail));
         }
-        let kept = [database.last.epoch, before(database.last.epoch)];
-        database.delete(|epoch| !kept.contains(&epoch))?;
+        database.delete_old()?;
         if database.directory.is_new() {
             database.flush()?;
             database.directory.claim(pipeline, database.last.epoch)?;
         }
         Ok(database)
-    }
-
-    /// Bytes on disk.
-    ///
-    /// # Errors
-    /// The operating system does not say.
-    pub fn bytes_on_disk(&self) -> Result<u64, StoreError> {
-        self.db.size_on_disk().map_err(|error| self.error(error))
-    }
-
-    /// Names and sizes in bytes of the parts of the epoch that was committed last.
-    pub fn parts(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.last.parts.iter().map(|part| (&*part.name, part.bytes))
     }
 
     fn find_last(&self) -> Result<Commit, StoreError> {
@@ -106,15 +92,17 @@ impl Database {
         postcard::from_bytes(content).map_err(|_| self.damaged("a commit"))
     }
 
-    /// Deletes the rows of all epochs for which `is_old`; commit rows first, so that no epoch looks
-    /// whole that is not.
-    fn delete(&self, is_old: impl Fn(Epoch) -> bool) -> Result<(), StoreError> {
+    /// Deletes the rows of all epochs but the last and the one before it; commit rows first, so that
+    /// no epoch looks whole that is not.
+    fn delete_old(&self) -> Result<(), StoreError> {
+        let last = self.last.epoch;
+        let kept = [last, Epoch::from_number(last.number().saturating_sub(1))];
         for prefix in [b"c", b"e"] {
             let mut batch = Batch::default();
             let mut rows = 0;
             for key in self.db.scan_prefix(prefix).keys() {
                 let key = key.map_err(|error| self.error(error))?;
-                if !epoch_of(&key).is_some_and(&is_old) {
+                if epoch_of(&key).is_none_or(|epoch| kept.contains(&epoch)) {
                     continue;
                 }
                 batch.remove(key);
@@ -152,10 +140,14 @@ impl Database {
     }
 
     fn content<'a>(&self, value: &'a [u8], what: &str) -> Result<&'a [u8], StoreError> {
-        open(value).map_err(|unusable| match unusable {
+        open(value).map_err(|unusable| self.unusable(unusable, what))
+    }
+
+    fn unusable(&self, unusable: Unusable, what: &str) -> StoreError {
+        match unusable {
             Unusable::Version(found) => StoreError::Version { path: self.directory.name(), found },
             Unusable::Damaged => self.damaged(what),
-        })
+        }
     }
 
     fn damaged(&self, what: &str) -> StoreError {
@@ -216,21 +208,18 @@ impl Store for Database {
         self.flush()?;
         self.directory.promise(epoch)?;
         self.last = commit;
-        let kept = [epoch, before(epoch)];
-        self.delete(|old| !kept.contains(&old))
+        self.delete_old()
     }
 
     fn note(&mut self, name: &str, epoch: Epoch) -> Result<(), StoreError> {
-        let value = seal(&epoch.number().to_le_bytes());
+        let value = seal_epoch(epoch);
         self.db.insert(note_key(name), value).map(drop).map_err(|error| self.error(error))
     }
 
     fn noted(&self, name: &str) -> Result<Epoch, StoreError> {
         let value = self.db.get(note_key(name)).map_err(|error| self.error(error))?;
         let Some(value) = value else { return Ok(Epoch::NONE) };
-        let content = self.content(&value, name)?;
-        let number = content.try_into().map_err(|_| self.damaged(name))?;
-        Ok(Epoch::from_number(u64::from_le_bytes(number)))
+        open_epoch(&value).map_err(|unusable| self.unusable(unusable, name))
     }
 }
 
@@ -282,10 +271,6 @@ fn store_error(path: &str, error: sled::Error) -> StoreError {
         | sled::Error::Unsupported(_)
         | sled::Error::ReportableBug(_) => StoreError::damaged(path, error.to_string()),
     }
-}
-
-fn before(epoch: Epoch) -> Epoch {
-    Epoch::from_number(epoch.number().saturating_sub(1))
 }
 
 fn commit_key(epoch: Epoch) -> Vec<u8> {

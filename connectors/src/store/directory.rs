@@ -5,7 +5,7 @@
 //! number of the epoch that the database must have at least: see [`Directory::promised`]). A
 //! directory that holds anything else is refused, and nothing in it is touched.
 
-use super::frame::{open, seal};
+use super::frame::{open_epoch, seal_epoch};
 use super::{STORE_VERSION, StoreError};
 use nilometer_model::epoch::Epoch;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -78,7 +78,7 @@ impl Directory {
     /// Promises that the database has `epoch`, which is durable in it.
     pub(crate) fn promise(&mut self, epoch: Epoch) -> Result<(), StoreError> {
         // Without its directory made durable the older promise may come back, which only asks less.
-        self.replace((LAST_NEW, LAST), &seal(&epoch.number().to_le_bytes()))?;
+        self.replace((LAST_NEW, LAST), &seal_epoch(epoch))?;
         self.promised = epoch;
         Ok(())
     }
@@ -166,9 +166,8 @@ fn promised(path: &Path) -> Result<Option<Epoch>, StoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(StoreError::Directory { path: name, source }),
     };
-    let number = open(&content).ok().and_then(|number| number.try_into().ok());
-    let number = number.ok_or_else(|| StoreError::damaged(&name, "`last` makes no sense"))?;
-    Ok(Some(Epoch::from_number(u64::from_le_bytes(number))))
+    let epoch = open_epoch(&content);
+    epoch.map(Some).map_err(|_| StoreError::damaged(&name, "`last` makes no sense"))
 }
 
 /// The pipeline that the directory says it belongs to, if it says so.

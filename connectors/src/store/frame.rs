@@ -3,6 +3,7 @@
 //! Nothing is taken from a value whose checksum does not fit.
 
 use super::STORE_VERSION;
+use nilometer_model::epoch::Epoch;
 use twox_hash::XxHash64;
 
 /// Bytes in front of the content.
@@ -37,6 +38,17 @@ pub(crate) fn open(value: &[u8]) -> Result<&[u8], Unusable> {
         (true, other) => Err(Unusable::Version(other)),
         (false, _) => Err(Unusable::Damaged),
     }
+}
+
+/// The value of an epoch.
+pub(crate) fn seal_epoch(epoch: Epoch) -> Vec<u8> {
+    seal(&epoch.number().to_le_bytes())
+}
+
+/// The epoch in `value`.
+pub(crate) fn open_epoch(value: &[u8]) -> Result<Epoch, Unusable> {
+    let number = open(value)?.try_into().map_err(|_| Unusable::Damaged)?;
+    Ok(Epoch::from_number(u64::from_le_bytes(number)))
 }
 
 /// A checksum of `content`, the same everywhere and for ever.
