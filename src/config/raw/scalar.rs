@@ -103,6 +103,19 @@ impl<const MIN: i64, const MAX: i64> JsonSchema for Whole<MIN, MAX> {
     }
 }
 
+/// The number that stands for a `T`, whole or not; anything else is refused.
+fn number<T: FromNode>(node: &Node, reader: &mut Reader<'_>) -> Option<f64> {
+    let number = match &node.value {
+        NodeValue::Int(number) => Some(*number as f64),
+        NodeValue::Float(number) => Some(*number),
+        _ => node.variable_text().and_then(|text| text.parse().ok()),
+    };
+    if number.is_none() {
+        reader.refuse_kind::<T>(node);
+    }
+    number
+}
+
 /// A number between 0 and `MAX`, both included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ratio<const MAX: i64>(pub(crate) f64);
@@ -111,15 +124,7 @@ impl<const MAX: i64> FromNode for Ratio<MAX> {
     const EXPECTED: &'static str = "a number";
 
     fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
-        let number = match &node.value {
-            NodeValue::Int(number) => Some(*number as f64),
-            NodeValue::Float(number) => Some(*number),
-            _ => node.variable_text().and_then(|text| text.parse().ok()),
-        };
-        let Some(number) = number else {
-            reader.refuse_kind::<Self>(node);
-            return None;
-        };
+        let number = number::<Self>(node, reader)?;
         if !(0.0..=MAX as f64).contains(&number) {
             let message = format!("{} must not be {number}", reader.here());
             let help = format!("a number between 0 and {MAX}");
@@ -152,15 +157,7 @@ impl<const MIN: u32, const MAX: u32> FromNode for Part<MIN, MAX> {
     const EXPECTED: &'static str = "a number";
 
     fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
-        let number = match &node.value {
-            NodeValue::Int(number) => Some(*number as f64),
-            NodeValue::Float(number) => Some(*number),
-            _ => node.variable_text().and_then(|text| text.parse().ok()),
-        };
-        let Some(number) = number else {
-            reader.refuse_kind::<Self>(node);
-            return None;
-        };
+        let number = number::<Self>(node, reader)?;
         // What is out of the range of the type becomes one of its ends.
         let millionths = (number * f64::from(Millionths::ONE.0)).round() as u32;
         if number.is_nan() || !(MIN..=MAX).contains(&millionths) {
