@@ -10,32 +10,17 @@
     reason = "a test that cannot go on panics"
 )]
 
+mod place;
+
+use nilometer_connectors::generator::Dice;
+use place::Place;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-use tempfile::TempDir;
-
-/// SplitMix64.
-struct Dice(u64);
-
-impl Dice {
-    fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.word() % bound
-    }
-}
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
@@ -50,27 +35,14 @@ enum End {
     Finished,
 }
 
-/// A pipeline in a directory of its own.
-struct Place(TempDir);
-
 impl Place {
-    fn new(pipeline: &str) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        fs::write(place.path("pipeline.toml"), pipeline).unwrap();
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
     fn start(&self, out: &str, args: &[&str]) -> Child {
         Command::new(env!("CARGO_BIN_EXE_nilometer"))
             .args(["run", "pipeline.toml"])
             .args(args)
             .env("OUT", out)
             .env("DATA", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/flows"))
-            .current_dir(self.0.path())
+            .current_dir(self.folder())
             .stdout(Stdio::null())
             .stderr(fs::File::create(self.path("stderr")).unwrap())
             .spawn()
@@ -87,7 +59,7 @@ impl Place {
             let killed = Command::new("kill").args([signal, &pid]).stderr(Stdio::null()).status();
             assert!(killed.is_ok());
         });
-        let stderr = || fs::read_to_string(self.path("stderr")).unwrap();
+        let stderr = || self.read("stderr");
         match (killed, status.code()) {
             (true, None) => End::Killed,
             (true, Some(0)) if stderr().contains("draining") => End::Drained,
@@ -117,8 +89,8 @@ fn wait(mut child: Child, patience: Duration, end: impl FnOnce()) -> (ExitStatus
 fn check(place: &Place, outputs: &[&str], compare: impl Fn(&str, &str)) {
     let (kills, seed) = (setting("NILOMETER_KILLS", 14), setting("NILOMETER_SEED", 1));
     let peace = place.start("whole", &[]).wait().unwrap();
-    assert!(peace.success(), "{}", fs::read_to_string(place.path("stderr")).unwrap());
-    let mut dice = Dice(seed);
+    assert!(peace.success(), "{}", place.read("stderr"));
+    let mut dice = Dice::new(seed);
     let mut killed = 0;
     while killed < kills {
         fs::remove_dir_all(place.path("state")).ok();
@@ -132,8 +104,8 @@ fn check(place: &Place, outputs: &[&str], compare: impl Fn(&str, &str)) {
             }
         }
         for output in outputs {
-            let read = |of: &str| fs::read_to_string(place.path(&format!("{of}.{output}")));
-            let (whole, found) = (read("whole").unwrap(), read("killed").unwrap());
+            let read = |of: &str| place.read(&format!("{of}.{output}"));
+            let (whole, found) = (read("whole"), read("killed"));
             assert!(whole.lines().count() > 10, "{output}: {whole}");
             eprintln!("NILOMETER_SEED={seed} after {killed} kills, {output}");
             compare(&whole, &found);
@@ -328,7 +300,7 @@ path = "${OUT}.csv"
 #[test]
 fn texts_in_step_are_counted_once() {
     let place = Place::new(TEXTS);
-    let mut dice = Dice(5);
+    let mut dice = Dice::new(5);
     let mut record = |number: u64| {
         let (k, user) = (dice.below(9), dice.below(40));
         (number * 100 + dice.below(100), format!("k{k}"), format!("user {user}"), dice.below(1_000))

@@ -5,13 +5,14 @@
     reason = "a test that cannot go on panics"
 )]
 
+mod place;
+
+use place::Place;
 use serde_json::Value as Json;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use tempfile::TempDir;
 
 /// Sums of `v` by `k` in windows of ten milliseconds.
 const SUMS: &str = r#"
@@ -48,24 +49,7 @@ kind = "stdout"
 format = "pane"
 "#;
 
-/// A directory that a pipeline runs in.
-struct Place(TempDir);
-
 impl Place {
-    fn new(pipeline: &str) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        place.write("pipeline.toml", pipeline);
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
     fn start(&self, args: &[&str]) -> Running {
         let summary = ["--summary", "summary.json"];
         let summary = if args.contains(&"--summary") { &[][..] } else { &summary };
@@ -73,7 +57,7 @@ impl Place {
             .args(["run", "pipeline.toml"])
             .args(summary)
             .args(args)
-            .current_dir(self.0.path())
+            .current_dir(self.folder())
             .stdout(Stdio::piped())
             .stderr(fs::File::create(self.path("stderr")).unwrap())
             .spawn()
@@ -89,12 +73,12 @@ impl Place {
     }
 
     fn stderr(&self) -> String {
-        fs::read_to_string(self.path("stderr")).unwrap()
+        self.read("stderr")
     }
 
     /// The summary, whose records have to add up.
     fn summary(&self) -> Json {
-        let text = fs::read_to_string(self.path("summary.json")).unwrap();
+        let text = self.read("summary.json");
         let summary: Json = serde_json::from_str(&text).unwrap();
         let of = |name: &str| number(&summary["records"][name]);
         let outcomes = ["accepted", "malformed", "filtered", "dead_lettered", "in_flight"];

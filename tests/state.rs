@@ -1,12 +1,13 @@
 //! State directories as users meet them: what is refused and how, and what a drain leaves behind.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod place;
+
+use place::Place;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
 
 /// Sums of `v` by `k` in windows of ten milliseconds, to a file.
 const SUMS: &str = r#"
@@ -40,32 +41,12 @@ kind = "file"
 path = "out.ndjson"
 "#;
 
-struct Place(TempDir);
-
 impl Place {
-    fn new(pipeline: &str) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        place.write("pipeline.toml", pipeline);
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
     fn start(&self, args: &[&str]) -> Child {
         Command::new(env!("CARGO_BIN_EXE_nilometer"))
             .args(["run", "pipeline.toml"])
             .args(args)
-            .current_dir(self.0.path())
+            .current_dir(self.folder())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

@@ -36,6 +36,18 @@ pub(crate) fn with_script(case: &Case, script: Vec<Event>) -> Case {
     Case { script, ..case.clone() }
 }
 
+/// The same case without the records whose first field is `out`.
+pub(crate) fn without(case: &Case, out: &Value) -> Case {
+    let script = case.script.iter().map(|event| match event {
+        Event::Batch(records) => {
+            let kept = records.iter().filter(|record| record.values[0] != *out);
+            Event::Batch(kept.cloned().collect())
+        }
+        Event::Watermark(_) | Event::Tick(_) | Event::Signal | Event::Restart => event.clone(),
+    });
+    with_script(case, script.collect())
+}
+
 proptest! {
     #![proptest_config(config())]
 
@@ -123,15 +135,7 @@ proptest! {
     #[test]
     fn keys_do_not_see_each_other(case in cases(Style::SharedColumn), out in 0_i128..3) {
         let out = Value::Int(out);
-        let without = case.script.iter().map(|event| match event {
-            Event::Batch(records) => {
-                let kept = records.iter().filter(|record| record.values[0] != out);
-                Event::Batch(kept.cloned().collect())
-            }
-            Event::Watermark(_) | Event::Tick(_) | Event::Signal | Event::Restart => event.clone(),
-        });
-        let without = with_script(&case, without.collect());
-        let (all, fewer) = (run(&case, false), run(&without, false));
+        let (all, fewer) = (run(&case, false), run(&without(&case, &out), false));
         let others = all.panes.iter().filter(|pane| {
             let stage = &all.plan.stages[pane.stage.index()];
             stage.key.field("a").is_none_or(|field| pane.key.0[field] != out)

@@ -9,10 +9,21 @@ pub(crate) use nilometer_model::batch::Place;
 use nilometer_model::invariant::{PANE_1, PANE_2};
 use nilometer_model::pane::{AccumulationMode, PaneKind, PaneMeta, TimestampCombiner, Timing};
 use nilometer_model::plan::{Plan, Stage, StageKind};
+use nilometer_model::symbol::Symbols;
 use nilometer_model::time::Window;
 use nilometer_model::value::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The place of a copy with this packed key and window in `stage`.
+pub(crate) fn place_of(stage: &Stage, (key, window): (&[u64], Window), symbols: &Symbols) -> Place {
+    Place {
+        grouping: stage.name.strip_suffix("/all").unwrap_or(&stage.name).into(),
+        key: KeyValues(stage.key.values(key, symbols)),
+        window,
+        is_other: false,
+    }
+}
 
 /// What is known of one place.
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 
 use crate::engines::{all, micro};
 use crate::job::Style;
-use crate::laws::{is_exchanged, sorted, with_script};
-use crate::records::{Event, recut};
+use crate::laws::{is_exchanged, sorted, with_script, without};
+use crate::records::recut;
 use crate::sinks::Sinks;
 use crate::wide::Closing;
 use crate::world::{Listed, Seen, World};
@@ -137,14 +137,7 @@ proptest! {
         case in wide_cases(Style::SharedColumn, Closing::Allowed), out in 0_i128..3,
     ) {
         let out = Value::Int(out);
-        let without = case.script.iter().map(|event| match event {
-            Event::Batch(records) => {
-                let kept = records.iter().filter(|record| record.values[0] != out);
-                Event::Batch(kept.cloned().collect())
-            }
-            Event::Watermark(_) | Event::Tick(_) | Event::Signal | Event::Restart => event.clone(),
-        });
-        let (all, fewer) = (run(&case, false), run(&with_script(&case, without.collect()), false));
+        let (all, fewer) = (run(&case, false), run(&without(&case, &out), false));
         // A stage above another one sees the watermark that all keys below it have let pass.
         let others = |world: &World| {
             let is_other = |pane: &&Seen| {

@@ -2,6 +2,8 @@
 //! message is delivered next. Order between senders is arbitrary, per sender fixed, as with
 //! threads.
 
+use crate::sinks::place_of;
+use nilometer_connectors::generator::Dice;
 use nilometer_model::account::{DropReason, StageAccount};
 use nilometer_model::batch::{Closed, KeyValues, Place, Record};
 use nilometer_model::engine::Cycle;
@@ -66,7 +68,7 @@ pub(crate) struct World {
     queues: BTreeMap<(usize, usize), VecDeque<Message>>,
     /// The last mark of each exchanged stage and sender, as the receivers saw it.
     marks: BTreeMap<(StageId, usize, usize), Watermark>,
-    random: u64,
+    dice: Dice,
     /// Number of the last cycle.
     cycle: u64,
     /// Number of the next record.
@@ -94,7 +96,7 @@ impl World {
             router: Router::from_row(&plan.row, &plan.shard_by, plan.key_groups, shards),
             queues: BTreeMap::new(),
             marks: BTreeMap::new(),
-            random: seed,
+            dice: Dice::new(seed),
             cycle: 0,
             next_record: 0,
             passed: vec![Watermark::MIN; shards],
@@ -106,13 +108,9 @@ impl World {
         }
     }
 
-    /// The next of a sequence that the seed decides (SplitMix64).
+    /// The next of a sequence that the seed decides.
     fn draw(&mut self, below: usize) -> usize {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % below.max(1) as u64) as usize
+        (self.dice.word() % below.max(1) as u64) as usize
     }
 
     fn push(&mut self, from: usize, to: usize, message: Message) {
@@ -231,9 +229,10 @@ impl World {
     /// Becomes bytes, is dropped, and comes back.
     pub(crate) fn restart(&mut self) {
         let images = self.image();
-        let before =
-            std::mem::replace(self, Self::of_image(self.plan.clone(), &images, self.random));
-        // What the world outside has seen.
+        let restored = Self::of_image(self.plan.clone(), &images, 0);
+        let before = std::mem::replace(self, restored);
+        // Chance, and what the world outside has seen.
+        self.dice = before.dice;
         self.next_record = before.next_record;
         (self.panes, self.dropped, self.late) = (before.panes, before.dropped, before.late);
     }
@@ -315,12 +314,7 @@ impl World {
     fn list(&mut self, batch: &LateBatch) {
         let stage = &self.plan.stages[batch.stage.index()];
         for copy in batch.iter() {
-            let place = Place {
-                grouping: stage.name.strip_suffix("/all").unwrap_or(&stage.name).into(),
-                key: KeyValues(stage.key.values(copy.key, &self.symbols)),
-                window: copy.window,
-                is_other: false,
-            };
+            let place = place_of(stage, (copy.key, copy.window), &self.symbols);
             let record = copy.position.offset as usize;
             self.late.push(Listed { reason: copy.reason, record, place });
         }

@@ -1,24 +1,21 @@
-//! Everything that is left to chance comes from here: SplitMix64, so that a seed decides a run.
+//! Everything that is left to chance comes from here, so that a seed decides a run.
 
+use nilometer_connectors::generator;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// A sequence that its seed decides.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Dice(generator::Dice);
 
 impl Dice {
     pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(generator::Dice::new(seed))
     }
 
     /// The next number.
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.0.word()
     }
 
     /// A number below `below`, which is at least 1.

@@ -5,6 +5,7 @@
 use crate::letters::Letter;
 use crate::options::{Options, TEN_YEARS};
 use crate::probes::Probes;
+use crate::sinks::place_of;
 use crate::world::Seen;
 use nilometer_model::batch::{Arrival, KeyValues, Place, Record};
 use nilometer_model::ingest::Taken;
@@ -261,12 +262,7 @@ impl Watch {
     pub(crate) fn late(&mut self, shard: usize, batch: &LateBatch, probes: &mut Probes) {
         let stage = &self.plan.stages[batch.stage.index()];
         for copy in batch.iter() {
-            let place = Place {
-                grouping: stage.name.strip_suffix("/all").unwrap_or(&stage.name).into(),
-                key: KeyValues(stage.key.values(copy.key, &self.symbols)),
-                window: copy.window,
-                is_other: false,
-            };
+            let place = place_of(stage, (copy.key, copy.window), &self.symbols);
             let is_alone = !stage.window.is_merging();
             match copy.reason {
                 LateReason::Late => {

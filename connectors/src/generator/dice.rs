@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A sequence of random numbers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Dice {
+pub struct Dice {
     state: u64,
 }
 
@@ -15,19 +15,19 @@ impl Dice {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
     /// The sequence of `seed`.
-    pub(crate) const fn new(seed: u64) -> Self {
+    pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// A sequence of its own for item `number` of the sequence of `seed`.
-    pub(crate) fn of(seed: u64, number: u64) -> Self {
+    pub fn of(seed: u64, number: u64) -> Self {
         let mut dice = Self::new(seed ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03));
         dice.state = dice.word();
         dice
     }
 
     /// 64 random bits.
-    pub(crate) fn word(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.state = self.state.wrapping_add(Self::STEP);
         let mut mixed = self.state;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -36,23 +36,23 @@ impl Dice {
     }
 
     /// A number in `[0, bound)`; 0 if `bound` is 0. The bias is below bound / 2^64.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number in `[0, 1)`.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.word() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// True with this probability.
-    pub(crate) fn chance(&mut self, probability: f64) -> bool {
+    pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
     /// A number in `[low, high]`, small ones more likely: its logarithm is uniform. `low` is at
     /// least 1.
-    pub(crate) fn log_uniform(&mut self, low: u64, high: u64) -> u64 {
+    pub fn log_uniform(&mut self, low: u64, high: u64) -> u64 {
         let ratio = (high as f64 + 1.0) / low as f64;
         ((low as f64 * ratio.powf(self.unit())) as u64).clamp(low, high)
     }

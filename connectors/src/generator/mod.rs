@@ -12,6 +12,7 @@ mod flows;
 mod json;
 mod source;
 
+pub use dice::Dice;
 pub use flows::FlowGenerator;
 pub use json::write_opennms;
 pub use source::GeneratorSource;

@@ -1,5 +1,7 @@
 //! The records of the benchmark: in the order of their times, keys at random.
 
+use nilometer_connectors::generator::Dice;
+
 /// A record as the loops read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
@@ -53,10 +55,7 @@ pub(super) fn once_each(keys: u64, seed: u64) -> Vec<Record> {
     round(START).chain(round(START + 1_000)).collect()
 }
 
-/// A bijection of 64 bits without a pattern (the finish of SplitMix64).
-const fn scrambled(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
+/// A bijection of 64 bits without a pattern.
+fn scrambled(number: u64) -> u64 {
+    Dice::new(number).word()
 }
