@@ -11,7 +11,7 @@ mod kit;
 use kit::{
     Got, Record, batch, bounded, check, expected, in_system, job, parts, planned, run, source,
 };
-use nilometer_actors::node::{Node, Outcome, Parts};
+use nilometer_actors::node::{Node, Outcome, Parts, SinkPart};
 use nilometer_connectors::memory::MemorySource;
 use nilometer_connectors::source::Source;
 use nilometer_model::pane::Timing;
@@ -48,6 +48,30 @@ fn late(outcome: &Outcome) -> u64 {
 /// Waits for about as long as a reader may; `false` once the other end is let go.
 fn is_held(end: &Receiver<()>) -> bool {
     end.recv_timeout(Duration::from_millis(5)) == Err(RecvTimeoutError::Timeout)
+}
+
+/// What a sink keeps, the sink, and the timings of its panes as they come.
+fn telling() -> (Got, SinkPart, Receiver<Timing>) {
+    let (emitted, panes) = channel();
+    let got = Got::default();
+    let keep = got.clone();
+    let sink = kit::sink(move |panes| {
+        keep.push(panes);
+        panes.panes.iter().for_each(|pane| _ = emitted.send(pane.timing));
+        Ok(())
+    });
+    (got, sink, panes)
+}
+
+/// Runs until so many panes have come, then drains: their timings.
+fn run_until(parts: Parts, panes: &Receiver<Timing>, count: usize) -> (Outcome, Vec<Timing>) {
+    in_system(async {
+        let node = Node::start(parts).unwrap();
+        let next = |_| panes.recv_timeout(Duration::from_secs(30)).unwrap();
+        let timings = (0..count).map(next).collect();
+        node.drain();
+        (node.finish().await, timings)
+    })
 }
 
 /// What each of several sources has read last: its event time; `None` before its first and behind
@@ -240,7 +264,7 @@ fn records_that_take_the_time_of_their_arrival_are_never_late_and_need_no_succes
     let outcome = in_system(async {
         let node = Node::start(parts).unwrap();
         // Windows of 10 ms: the clock alone completes them.
-        let start = panes.recv_timeout(Duration::from_secs(30)).expect("no pane");
+        let start = panes.recv_timeout(Duration::from_secs(30)).unwrap();
         assert!(start > 1_700_000_000_000, "{start}");
         node.drain();
         node.finish().await
@@ -267,7 +291,7 @@ fn while_all_are_idle_the_watermark_follows_the_clock_if_it_is_to() {
     estimate(&mut parts, WatermarkSettings { idle_after, ..bounded(1_000) });
     let outcome = in_system(async {
         let node = Node::start(parts).unwrap();
-        panes.recv_timeout(Duration::from_secs(30)).expect("no pane");
+        panes.recv_timeout(Duration::from_secs(30)).unwrap();
         node.drain();
         node.finish().await
     });
@@ -296,26 +320,13 @@ fn a_second_watermark_makes_windows_fire_early_on_every_shard() {
     let wanted = expected(&complete.collect::<Vec<_>>());
     for shards in [1, 3] {
         let ((_first_end, first_held), (_second_end, second_held)) = (channel(), channel());
-        let (emitted, panes) = channel();
-        let got = Got::default();
-        let keep = got.clone();
-        let sink = kit::sink(move |panes| {
-            keep.push(panes);
-            panes.panes.iter().for_each(|pane| _ = emitted.send(pane.timing));
-            Ok(())
-        });
+        let (got, sink, panes) = telling();
         let sources =
             vec![lingering(&plan, &first, first_held), lingering(&plan, &second, second_held)];
         let mut parts = parts(&plan, sources, vec![sink]);
         parts.shards = shards;
         estimate(&mut parts, bounded(1_000));
-        let (outcome, timings) = in_system(async {
-            let node = Node::start(parts).unwrap();
-            let next = || panes.recv_timeout(Duration::from_secs(30)).expect("no pane");
-            let timings: Vec<_> = wanted.keys().map(|_| next()).collect();
-            node.drain();
-            (node.finish().await, timings)
-        });
+        let (outcome, timings) = run_until(parts, &panes, wanted.len());
         check(&outcome);
         assert!(timings.iter().all(|timing| *timing == Timing::Early), "{shards} shards");
         assert!(got.totals(&plan) == wanted, "{shards} shards");
@@ -330,25 +341,12 @@ fn windows_close_by_the_clock_once_at_every_level_also_across_shards() {
     let wanted = expected(&records);
     for shards in [1, 3] {
         let (_end, held) = channel();
-        let (emitted, panes) = channel();
-        let got = Got::default();
-        let keep = got.clone();
-        let sink = kit::sink(move |panes| {
-            keep.push(panes);
-            panes.panes.iter().for_each(|pane| _ = emitted.send(pane.timing));
-            Ok(())
-        });
+        let (got, sink, panes) = telling();
         let mut parts = parts(&plan, vec![lingering(&plan, &records, held)], vec![sink]);
         parts.shards = shards;
         parts.progress.close_after = Some(span(1));
         estimate(&mut parts, bounded(1_000));
-        let (outcome, timings) = in_system(async {
-            let node = Node::start(parts).unwrap();
-            let next = || panes.recv_timeout(Duration::from_secs(30)).expect("no pane");
-            let timings: Vec<_> = wanted.keys().map(|_| next()).collect();
-            node.drain();
-            (node.finish().await, timings)
-        });
+        let (outcome, timings) = run_until(parts, &panes, wanted.len());
         check(&outcome);
         assert!(timings.iter().all(|timing| *timing == Timing::TimedOut), "{shards} shards");
         assert!(panes.try_recv().is_err(), "each closes once");
