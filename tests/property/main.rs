@@ -20,6 +20,7 @@ mod laws;
 mod marks;
 mod negative;
 mod records;
+mod results;
 mod sinks;
 mod triggers;
 mod wide;

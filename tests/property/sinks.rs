@@ -259,7 +259,7 @@ fn parent(stage: &Stage, key: &KeyValues) -> KeyValues {
 }
 
 /// Whether `got` is within the stated error of the exact result.
-fn is_near(function: Function, got: &Value, exact: &Value) -> bool {
+pub(crate) fn is_near(function: Function, got: &Value, exact: &Value) -> bool {
     match (function, got, exact) {
         (
             Function::Side(SideFunction::Quantile { accuracy, .. }),

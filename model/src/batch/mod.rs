@@ -10,6 +10,7 @@
 
 mod input;
 mod merging;
+mod results;
 mod sided;
 mod total;
 
@@ -183,7 +184,10 @@ impl<'a> Oracle<'a> {
     fn record(&mut self, record: &Record) {
         let number = self.records;
         self.records += 1;
-        for index in 0..self.inputs.len() {
+        for (index, grouping) in self.job.groupings.iter().enumerate() {
+            if grouping.of.is_some() {
+                continue;
+            }
             if self.merged.get(index).is_some_and(Option::is_some) {
                 self.merge(index, (number, record));
                 continue;
@@ -249,9 +253,13 @@ impl<'a> Oracle<'a> {
         let mut evaluation = self.evaluation;
         let all = self.job.groupings.iter().zip(self.inputs).zip(self.merged);
         for ((grouping, inputs), merged) in all {
+            if grouping.of.is_some() {
+                continue;
+            }
             let inputs = merged.map_or(inputs, Merged::finish);
             total::finish(self.job, grouping, inputs, &mut evaluation.totals)?;
         }
+        results::finish(self.job, &mut evaluation.totals)?;
         Ok(evaluation)
     }
 }
