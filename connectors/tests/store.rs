@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use nilometer_connectors::store::database::Database;
-use nilometer_connectors::store::memory::{Disk, MemoryStore};
+use nilometer_connectors::store::memory::Disk;
 use nilometer_connectors::store::{Directory, Store, StoreError};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::invariant::EPOCH_2;
@@ -47,7 +47,7 @@ struct InMemory(Disk);
 
 impl World for InMemory {
     fn open(&self) -> Box<dyn Store> {
-        Box::new(MemoryStore::open(self.0.clone()))
+        Box::new(self.0.open().unwrap())
     }
 
     fn crash(&self, store: Box<dyn Store>) -> Box<dyn Store> {
@@ -138,23 +138,70 @@ fn notes_become_durable_with_a_commit_or_at_the_end() {
 
 #[test]
 fn a_disk_that_is_full_keeps_what_was_committed() {
-    let disk = Disk::default();
     for left in 0..3 {
-        disk.fail_after(None);
-        let mut store = MemoryStore::open(disk.clone());
+        let disk = Disk::default();
+        let mut store = disk.open().unwrap();
         store.put(epoch(1), "a", b"1").unwrap();
         store.commit(epoch(1)).unwrap();
         disk.fail_after(Some(left));
-        let write = |store: &mut MemoryStore| {
+        let write = |store: &mut Database| {
             store.put(epoch(2), "a", b"2")?;
             store.put(epoch(2), "b", b"2")?;
             store.commit(epoch(2))
         };
         let error = write(&mut store).unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error}");
-        let store = MemoryStore::open(disk.clone());
+        disk.fail_after(None);
+        let store = disk.open().unwrap();
         assert_eq!((store.last(), store.read("a").unwrap().unwrap()), (epoch(1), b"1".into()));
     }
+}
+
+/// The power goes at any write, and each write that was not flushed has reached the disk or not.
+#[test]
+fn an_epoch_that_was_torn_is_none() {
+    let (mut lost, mut found) = (0, 0);
+    for case in 0..98_u64 {
+        let disk = Disk::default();
+        let bytes = |number: u64| noise(70_000, number);
+        let mut store = disk.open().unwrap();
+        store.put(epoch(1), "a", &bytes(1)).unwrap();
+        store.commit(epoch(1)).unwrap();
+        let mut coins = noise(64, case + 1).into_iter().cycle();
+        let mut reaches = || !coins.next().unwrap().is_multiple_of(8);
+        let failing = case % 7;
+        disk.fail_after(Some(failing));
+        let write = |store: &mut Database, number: u64| {
+            store.put(epoch(number), "a", &bytes(number))?;
+            store.note("n", epoch(number))?;
+            store.put(epoch(number), "b", b"b")?;
+            store.commit(epoch(number))
+        };
+        let written = write(&mut store, 2);
+        assert_eq!(written.is_err(), failing < 6);
+        disk.tear(&mut reaches);
+        drop(store);
+        disk.fail_after(None);
+        let mut store = disk.open().unwrap();
+        // Once its flush has come back it is there, also where its end was not heard of.
+        let last = store.last().number();
+        assert!(last == 2 || last == 1 && failing < 5, "{EPOCH_2} case {case}");
+        if failing == 4 {
+            *(if last == 1 { &mut lost } else { &mut found }) += 1;
+        }
+        assert!(store.read("a").unwrap().unwrap() == bytes(last), "{EPOCH_2} case {case}");
+        // What is left of the torn epoch is not taken for one that comes later.
+        if last == 1 {
+            store.put(epoch(2), "b", b"b").unwrap();
+        }
+        disk.tear(&mut reaches);
+        drop(store);
+        let mut store = disk.open().unwrap();
+        assert_eq!(store.last().number(), last, "{EPOCH_2} case {case}");
+        write(&mut store, last + 1).unwrap();
+        assert!(store.read("a").unwrap().unwrap() == bytes(last + 1), "{EPOCH_2} case {case}");
+    }
+    assert!(lost > 0 && found > 0, "{lost} lost, {found} found");
 }
 
 #[test]

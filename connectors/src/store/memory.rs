@@ -1,9 +1,12 @@
-//! A store in memory that outlives a crash of its user, and loses what a crash would lose.
+//! Rows in memory that outlive a crash of their user, and lose what a crash would lose.
 //!
 //! For simulations and tests, and for programs that embed the engine and bring their own storage.
 
-use super::{Store, StoreError};
+use super::StoreError;
+use super::database::Database;
+use super::rows::{Row, Rows, Write};
 use nilometer_model::epoch::Epoch;
+use sled::IVec;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,25 +17,58 @@ pub struct Disk(Arc<Mutex<Content>>);
 
 #[derive(Debug, Default)]
 struct Content {
-    durable: Durable,
-    /// Written and not durable yet.
-    notes: BTreeMap<Box<str>, Epoch>,
+    /// What no crash takes away.
+    durable: BTreeMap<IVec, IVec>,
+    /// What is read: with the writes since the last flush.
+    written: BTreeMap<IVec, IVec>,
+    /// The writes since the last flush, in order.
+    ahead: Vec<Write>,
+    /// What is promised, and what a crash may leave of it.
+    promised: (Epoch, Epoch),
     /// Operations that succeed before every further one fails; `None`: all do.
     left: Option<u64>,
 }
 
-#[derive(Debug, Default)]
-struct Durable {
-    last: Epoch,
-    parts: BTreeMap<Box<str>, Vec<u8>>,
-    notes: BTreeMap<Box<str>, Epoch>,
+impl Content {
+    /// One more operation, unless the disk fails now.
+    fn operate(&mut self) -> Result<(), StoreError> {
+        match &mut self.left {
+            Some(0) => Err(StoreError::io(NAME, io::ErrorKind::StorageFull.into())),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What errors call it.
+const NAME: &str = "memory";
+
+fn write(rows: &mut BTreeMap<IVec, IVec>, (key, value): &Write) {
+    match value {
+        Some(value) => rows.insert(key.as_slice().into(), value.as_slice().into()),
+        None => rows.remove(key.as_slice()),
+    };
 }
 
 impl Disk {
-    /// The power goes: what was not committed is lost.
+    /// The power goes: what was not flushed is lost.
     pub fn crash(&self) {
-        let mut content = self.content();
-        content.notes = content.durable.notes.clone();
+        self.tear(|| false);
+    }
+
+    /// The power goes while the disk is writing: of what was not flushed each write has reached it,
+    /// or not, as `reaches` says.
+    pub fn tear(&self, mut reaches: impl FnMut() -> bool) {
+        let content = &mut *self.content();
+        let reached = std::mem::take(&mut content.ahead).into_iter().filter(|_| reaches());
+        reached.for_each(|one| write(&mut content.durable, &one));
+        content.written = content.durable.clone();
+        if !reaches() {
+            content.promised.0 = content.promised.1;
+        }
     }
 
     /// Lets every write fail after `operations` more of them; never if `None`.
@@ -40,75 +76,64 @@ impl Disk {
         self.content().left = operations;
     }
 
+    /// Opens the epochs on it.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn open(&self) -> Result<Database, StoreError> {
+        let promised = self.content().promised.0;
+        Database::over(Box::new(self.clone()), NAME.into(), promised)
+    }
+
     fn content(&self) -> MutexGuard<'_, Content> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A store on a [`Disk`].
-#[derive(Debug)]
-pub struct MemoryStore {
-    disk: Disk,
-    /// Parts put and not committed. Cleared by the commit.
-    ahead: BTreeMap<Box<str>, Vec<u8>>,
-}
-
-impl MemoryStore {
-    /// Opens what `disk` holds.
-    pub fn open(disk: Disk) -> Self {
-        Self { disk, ahead: BTreeMap::new() }
+impl Rows for Disk {
+    fn get(&self, key: &[u8]) -> Result<Option<IVec>, StoreError> {
+        Ok(self.content().written.get(key).cloned())
     }
 
-    /// The disk, unless it fails now.
-    fn write(&self) -> Result<MutexGuard<'_, Content>, StoreError> {
-        let mut content = self.disk.content();
-        match &mut content.left {
-            Some(0) => Err(StoreError::io("memory", io::ErrorKind::StorageFull.into())),
-            Some(left) => {
-                *left -= 1;
-                Ok(content)
-            }
-            None => Ok(content),
+    fn scan(
+        &self,
+        prefix: &[u8],
+    ) -> Box<dyn DoubleEndedIterator<Item = Result<Row, StoreError>> + '_> {
+        let content = self.content();
+        let from = content.written.range(IVec::from(prefix)..);
+        let rows = from.take_while(|(key, _)| key.starts_with(prefix));
+        let rows: Vec<_> = rows.map(|(key, value)| Ok((key.clone(), value.clone()))).collect();
+        Box::new(rows.into_iter())
+    }
+
+    fn apply(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {
+        let content = &mut *self.content();
+        content.operate()?;
+        for one in writes {
+            write(&mut content.written, &one);
+            content.ahead.push(one);
         }
-    }
-}
-
-impl Store for MemoryStore {
-    fn last(&self) -> Epoch {
-        self.disk.content().durable.last
-    }
-
-    fn read(&self, part: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.disk.content().durable.parts.get(part).cloned())
-    }
-
-    fn put(&mut self, _epoch: Epoch, part: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        drop(self.write()?);
-        self.ahead.insert(part.into(), bytes.into());
         Ok(())
     }
 
-    fn commit(&mut self, epoch: Epoch) -> Result<(), StoreError> {
-        let parts = std::mem::take(&mut self.ahead);
-        let mut content = self.write()?;
-        let notes = content.notes.clone();
-        content.durable = Durable { last: epoch, parts, notes };
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let content = &mut *self.content();
+        if content.ahead.is_empty() {
+            return Ok(());
+        }
+        content.operate()?;
+        content.ahead.clear();
+        content.durable = content.written.clone();
         Ok(())
     }
 
-    fn note(&mut self, name: &str, epoch: Epoch) -> Result<(), StoreError> {
-        self.write()?.notes.insert(name.into(), epoch);
+    fn promise(&mut self, epoch: Epoch) -> Result<(), StoreError> {
+        let content = &mut *self.content();
+        if epoch <= content.promised.0 {
+            return Ok(());
+        }
+        content.operate()?;
+        content.promised = (epoch, content.promised.0);
         Ok(())
-    }
-
-    fn noted(&self, name: &str) -> Result<Epoch, StoreError> {
-        Ok(self.disk.content().notes.get(name).copied().unwrap_or_default())
-    }
-}
-
-impl Drop for MemoryStore {
-    fn drop(&mut self) {
-        let mut content = self.disk.content();
-        content.durable.notes = content.notes.clone();
     }
 }

@@ -1,13 +1,15 @@
 //! The contract of stores: what outlives the process, epoch by epoch.
 //!
 //! An epoch is a set of named parts, each a run of bytes, written ahead and made durable by one
-//! commit: it is there as a whole or not at all (EPOCH-2). [`database`] keeps epochs on disk;
-//! [`memory`] keeps them in memory, and loses what was not committed when it is told to crash.
+//! commit: it is there as a whole or not at all (EPOCH-2). [`database`] keeps epochs as rows, on
+//! disk, or in [`memory`], which loses what was not flushed when it is told to crash.
 
 pub mod database;
 mod directory;
 mod frame;
 pub mod memory;
+mod rows;
+mod sled_rows;
 
 pub use directory::Directory;
 

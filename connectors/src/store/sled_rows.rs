@@ -1,0 +1,116 @@
+//! Rows on disk, in sled, in a [`Directory`] of this process.
+
+use super::StoreError;
+use super::directory::Directory;
+use super::rows::{Row, Rows, Write};
+use nilometer_model::epoch::Epoch;
+use sled::{Batch, Db, IVec};
+use std::io;
+use std::path::Path;
+
+/// Memory that sled may fill with what it has read.
+const CACHE_BYTES: u64 = 64 << 20;
+
+/// The rows in a directory.
+#[derive(Debug)]
+pub(crate) struct SledRows {
+    directory: Directory,
+    db: Db,
+    /// Whose directory it is to be, as long as it does not say so.
+    owner: Option<Box<str>>,
+}
+
+impl SledRows {
+    /// Opens the rows in `directory`, which belongs to `pipeline`.
+    ///
+    /// # Errors
+    /// They cannot be read or written, or are damaged.
+    pub(crate) fn open(directory: Directory, pipeline: &str) -> Result<Self, StoreError> {
+        let db = open_db(&directory.epochs(), &directory.name())?;
+        let owner = directory.is_new().then(|| pipeline.into());
+        Ok(Self { directory, db, owner })
+    }
+
+    fn error(&self, error: sled::Error) -> StoreError {
+        store_error(&self.directory.name(), error)
+    }
+}
+
+impl Rows for SledRows {
+    fn get(&self, key: &[u8]) -> Result<Option<IVec>, StoreError> {
+        self.db.get(key).map_err(|error| self.error(error))
+    }
+
+    fn scan(
+        &self,
+        prefix: &[u8],
+    ) -> Box<dyn DoubleEndedIterator<Item = Result<Row, StoreError>> + '_> {
+        Box::new(self.db.scan_prefix(prefix).map(|row| row.map_err(|error| self.error(error))))
+    }
+
+    fn apply(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {
+        let mut batch = Batch::default();
+        for (key, value) in writes {
+            match value {
+                Some(value) => batch.insert(key, value),
+                None => batch.remove(key),
+            }
+        }
+        self.db.apply_batch(batch).map_err(|error| self.error(error))
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.db.flush().map(drop).map_err(|error| self.error(error))
+    }
+
+    fn promise(&mut self, epoch: Epoch) -> Result<(), StoreError> {
+        match self.owner.take() {
+            Some(owner) => self.directory.claim(&owner, epoch),
+            None if epoch > self.directory.promised() => self.directory.promise(epoch),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Opens sled. Where it cannot read its own summary of the log (`snap.*`, cut short by a crash of
+/// the machine), it makes it anew from the log.
+fn open_db(path: &Path, name: &str) -> Result<Db, StoreError> {
+    let config = sled::Config::new().path(path).cache_capacity(CACHE_BYTES).flush_every_ms(None);
+    match config.open() {
+        Ok(db) => Ok(db),
+        Err(error @ (sled::Error::Corruption { .. } | sled::Error::Io(_))) => {
+            if !set_snapshots_aside(path).unwrap_or(false) {
+                return Err(store_error(name, error));
+            }
+            config.open().map_err(|error| store_error(name, error))
+        }
+        Err(error) => Err(store_error(name, error)),
+    }
+}
+
+/// Renames the summaries of the log, so that they are not read; `false` if there is none.
+fn set_snapshots_aside(path: &Path) -> io::Result<bool> {
+    let mut has_any = false;
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("snap.") {
+            std::fs::rename(entry.path(), path.join(format!("unread.{name}")))?;
+            has_any = true;
+        }
+    }
+    Ok(has_any)
+}
+
+fn store_error(path: &str, error: sled::Error) -> StoreError {
+    match error {
+        sled::Error::Io(source) => StoreError::io(path, source),
+        sled::Error::Corruption { .. } => {
+            StoreError::damaged(path, "the database cannot read what it has written")
+        }
+        sled::Error::CollectionNotFound(_)
+        | sled::Error::Unsupported(_)
+        | sled::Error::ReportableBug(_) => StoreError::damaged(path, error.to_string()),
+    }
+}
