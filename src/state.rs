@@ -166,10 +166,8 @@ pub fn delivery(has_state: bool, cut: Option<&SinkCut>) -> Delivery {
 /// # Errors
 /// The output cannot be written.
 pub fn publish(mut writer: Writer, cut: Option<&SinkCut>) -> Result<Writer, SinkError> {
-    // What was cut off is written again; what cannot be cut off, only if it is missing.
-    let missing = cut.filter(|cut| cut.begins.is_some() || !cut.is_published);
-    if let Some(cut) = missing {
-        writer.publish(&cut.block)?;
+    if let Some(block) = cut.and_then(SinkCut::missing) {
+        writer.publish(block)?;
     }
     Ok(writer)
 }

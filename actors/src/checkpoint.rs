@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A piece of a part: its name, and its bytes.
-pub(crate) type Piece = (Box<str>, Vec<u8>);
+pub type Piece = (Box<str>, Vec<u8>);
 
 /// A stored epoch cannot be gone on with.
 #[derive(Debug, thiserror::Error)]
@@ -37,18 +37,18 @@ pub struct SourceCut {
     /// Whether its input gives the same records again from there.
     pub is_exact: bool,
     /// What it had counted.
-    pub(crate) account: SourceAccount,
+    pub account: SourceAccount,
     /// Its watermark estimate.
-    pub(crate) generator: Generator,
+    pub generator: Generator,
 }
 
 /// A shard where it was cut.
 #[derive(Debug, Clone)]
-pub(crate) struct ShardCut {
+pub struct ShardCut {
     /// Records that it had taken.
-    pub(crate) records: u64,
+    pub records: u64,
     /// All of its state.
-    pub(crate) image: Vec<u8>,
+    pub image: Vec<u8>,
 }
 
 /// A sink where it was cut.
@@ -60,11 +60,21 @@ pub struct SinkCut {
     pub block: Vec<u8>,
     /// Whether that has been published, as far as is known.
     pub is_published: bool,
-    pub(crate) counts: SinkCounts,
+    /// What it had counted.
+    pub counts: SinkCounts,
 }
 
 /// What a sink had counted: panes, retractions, late copies.
-pub(crate) type SinkCounts = (u64, u64, u64);
+pub type SinkCounts = (u64, u64, u64);
+
+impl SinkCut {
+    /// What is to be published before anything else: what was cut off is written again; what cannot
+    /// be cut off, only if it is missing.
+    pub fn missing(&self) -> Option<&[u8]> {
+        let is_missing = self.begins.is_some() || !self.is_published;
+        is_missing.then_some(&*self.block)
+    }
+}
 
 /// A stored epoch.
 #[derive(Debug)]
@@ -75,8 +85,10 @@ pub struct Checkpoint {
     pub sources: Vec<SourceCut>,
     /// Its sinks, in their order.
     pub sinks: Vec<SinkCut>,
-    pub(crate) coordinator: Coordinator,
-    pub(crate) shards: Vec<ShardCut>,
+    /// The coordinator.
+    pub coordinator: Coordinator,
+    /// Its shards, by number.
+    pub shards: Vec<ShardCut>,
 }
 
 /// What an epoch is of: the names of its sources and sinks, and how many shards.
@@ -168,7 +180,7 @@ fn shard_count_name(shard: usize) -> String {
 }
 
 /// Name of a sink's part, and of the note that says up to where it has published.
-pub(crate) fn sink_name(name: &str) -> String {
+pub fn sink_name(name: &str) -> String {
     format!("sink/{name}")
 }
 
@@ -182,24 +194,24 @@ fn bytes_of(part: &impl Serialize) -> Vec<u8> {
 }
 
 /// What the coordinator puts into an epoch; `host` is what the host gave.
-pub(crate) fn coordinator_pieces(machine: &Coordinator, host: &[u8]) -> Vec<Piece> {
+pub fn coordinator_pieces(machine: &Coordinator, host: &[u8]) -> Vec<Piece> {
     vec![(COORDINATOR.into(), bytes_of(machine)), (HOST.into(), host.into())]
 }
 
 /// What the source called `name` puts into an epoch.
-pub(crate) fn source_pieces(name: &str, cut: &SourceCut) -> Vec<Piece> {
+pub fn source_pieces(name: &str, cut: &SourceCut) -> Vec<Piece> {
     vec![(source_name(name).into(), bytes_of(cut))]
 }
 
 /// What shard `shard` puts into an epoch.
-pub(crate) fn shard_pieces(shard: usize, cut: ShardCut) -> Vec<Piece> {
+pub fn shard_pieces(shard: usize, cut: ShardCut) -> Vec<Piece> {
     let count = (shard_count_name(shard).into(), bytes_of(&cut.records));
     vec![count, (shard_name(shard).into(), cut.image)]
 }
 
 /// What the sink called `name` puts into an epoch: where its block begins, what it has counted, and
 /// the block.
-pub(crate) fn sink_pieces(
+pub fn sink_pieces(
     name: &str,
     begins: Option<u64>,
     counts: SinkCounts,

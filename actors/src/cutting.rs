@@ -13,13 +13,12 @@ use crate::shard::ShardActor;
 use crate::store::StoreActor;
 use actix::{Addr, Context, Handler};
 use nilometer_model::epoch::{Barriers, Origin, Step};
+use nilometer_model::node::Gate;
 use std::time::Duration;
 
 /// The part of a shard that knows of epochs.
 pub(crate) struct Cutting {
-    barriers: Barriers,
-    /// What lies behind a barrier, in the order in which it came. Empty unless a cut is under way.
-    held: Vec<Held>,
+    gate: Gate<Held>,
     store: Addr<StoreActor>,
     /// The longest time that a cut took. Rises only.
     pub(crate) pause_max: Duration,
@@ -49,7 +48,7 @@ holdable!(Records, Marked, Exchanged, StageMarked, Tick);
 impl Cutting {
     /// Behind the epoch that `barriers` know of; parts go to `store`.
     pub(crate) const fn new(store: Addr<StoreActor>, barriers: Barriers) -> Self {
-        Self { barriers, held: Vec::new(), store, pause_max: Duration::ZERO }
+        Self { gate: Gate::new(barriers), store, pause_max: Duration::ZERO }
     }
 }
 
@@ -57,11 +56,8 @@ impl ShardActor {
     /// The message, unless it waits for the cut.
     pub(crate) fn admit<M: Into<Held>>(&mut self, origin: Origin, message: M) -> Option<M> {
         match &mut self.cutting {
-            Some(cutting) if cutting.barriers.holds(origin) => {
-                cutting.held.push(message.into());
-                None
-            }
-            Some(_) | None => Some(message),
+            Some(cutting) => cutting.gate.admit(origin, message),
+            None => Some(message),
         }
     }
 
@@ -93,8 +89,7 @@ impl ShardActor {
             }
         }
         deliver::passed_barrier(&self.links.sinks, self.id);
-        cutting.barriers.release();
-        for held in std::mem::take(&mut cutting.held) {
+        for held in cutting.gate.open() {
             match held {
                 Held::Records(message) => self.handle(message, ctx),
                 Held::Marked(message) => self.handle(message, ctx),
@@ -110,7 +105,7 @@ impl Handler<Barrier> for ShardActor {
     type Result = ();
 
     fn handle(&mut self, Barrier { partition }: Barrier, ctx: &mut Self::Context) {
-        let step = self.cutting.as_mut().map(|cutting| cutting.barriers.came(partition));
+        let step = self.cutting.as_mut().map(|cutting| cutting.gate.came(partition));
         self.go_on(step.unwrap_or(Step::Wait), ctx);
     }
 }
@@ -119,7 +114,7 @@ impl Handler<Aligned> for ShardActor {
     type Result = ();
 
     fn handle(&mut self, Aligned { shard, round }: Aligned, ctx: &mut Self::Context) {
-        let step = self.cutting.as_mut().map(|cutting| cutting.barriers.told(shard, round));
+        let step = self.cutting.as_mut().map(|cutting| cutting.gate.told(shard, round));
         self.go_on(step.unwrap_or(Step::Wait), ctx);
     }
 }

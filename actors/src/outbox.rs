@@ -1,9 +1,5 @@
-//! The outbox of a sink: what is written in an epoch is held until the epoch is durable, then
+//! The shell around the [`SinkOutbox`] of a sink, which decides what is held, and when it is
 //! published.
-//!
-//! A sink is cut where the barriers of all shards have come; what a shard sends behind its barrier
-//! waits until then. Shards hear that their output has been handled when it is published: so what
-//! is not published counts as in flight, and stops the sources when it is too much.
 
 use crate::checkpoint::sink_pieces;
 use crate::deliver;
@@ -13,23 +9,13 @@ use crate::sink::SinkActor;
 use crate::store::StoreActor;
 use actix::{Addr, Context, Handler};
 use nilometer_connectors::sink::Writer;
-use nilometer_model::epoch::SinkBarriers;
+use nilometer_model::node::SinkOutbox;
 
 /// The part of a sink that knows of epochs.
 pub(crate) struct Outbox {
-    barriers: SinkBarriers,
-    /// What lies behind the barrier of its shard, in the order in which it came.
-    held: Vec<HeldOutput>,
+    machine: SinkOutbox<HeldOutput, Addr<ShardActor>>,
     pub(crate) store: Addr<StoreActor>,
-    /// Output since the last cut that shards have not heard to be handled.
-    owed: Owed,
-    /// The block of the epoch that is being stored, and what shards will hear of it. `None` once it
-    /// is published.
-    cut: Option<(Vec<u8>, Owed)>,
 }
-
-/// Bytes of output by the shard that they are of.
-pub(crate) type Owed = Vec<(Addr<ShardActor>, usize)>;
 
 /// A message that waits for the cut.
 pub(crate) enum HeldOutput {
@@ -41,20 +27,19 @@ pub(crate) enum HeldOutput {
 impl Outbox {
     /// For what so many shards send; parts go to `store`.
     pub(crate) fn new(store: Addr<StoreActor>, shards: usize) -> Self {
-        let barriers = SinkBarriers::new(shards);
-        Self { barriers, held: Vec::new(), store, owed: Vec::new(), cut: None }
+        Self { machine: SinkOutbox::new(shards), store }
     }
 }
 
 impl SinkActor {
     /// Whether what `shard` sends waits for the cut.
     pub(crate) fn holds(&self, shard: usize) -> bool {
-        self.outbox.as_ref().is_some_and(|outbox| outbox.barriers.holds(shard))
+        self.outbox.as_ref().is_some_and(|outbox| outbox.machine.holds(shard))
     }
 
     pub(crate) fn hold(&mut self, message: HeldOutput) {
         if let Some(outbox) = &mut self.outbox {
-            outbox.held.push(message);
+            outbox.machine.hold(message);
         }
     }
 
@@ -63,23 +48,18 @@ impl SinkActor {
         // A broken sink publishes nothing any more, and holds nobody.
         let outbox = self.outbox.as_mut().filter(|_| !self.report.has_failed);
         let Some(outbox) = outbox else { return deliver::handled(&sender, bytes) };
-        match outbox.owed.iter_mut().find(|(known, _)| *known == sender) {
-            Some((_, owed)) => *owed = owed.saturating_add(bytes),
-            None => outbox.owed.push((sender, bytes)),
-        }
+        outbox.machine.settle(sender, bytes);
     }
 
     /// The barrier of a shard has come.
     pub(crate) fn barrier(&mut self, shard: usize, ctx: &mut Context<Self>) {
         let Some(outbox) = &mut self.outbox else { return };
-        if !outbox.barriers.came(shard) {
+        if !outbox.machine.came(shard) {
             return;
         }
-        let owed = std::mem::take(&mut outbox.owed);
-        let held = std::mem::take(&mut outbox.held);
         // A broken sink has no part in an epoch, so none is durable any more.
         if self.report.has_failed {
-            for (shard, bytes) in owed {
+            for (shard, bytes) in outbox.machine.let_go() {
                 deliver::handled(&shard, bytes);
             }
         } else {
@@ -88,9 +68,9 @@ impl SinkActor {
             let counts = (self.report.panes, self.report.retracts, self.report.late);
             let pieces = sink_pieces(&self.report.name, begins, counts, block.clone());
             deliver::part(&outbox.store, Part { pieces });
-            outbox.cut = Some((block, owed));
+            outbox.machine.keep(block);
         }
-        for message in held {
+        for message in outbox.machine.open() {
             match message {
                 HeldOutput::Panes(panes) => self.handle(panes, ctx),
                 HeldOutput::Late(late) => self.handle(late, ctx),
@@ -104,7 +84,7 @@ impl Handler<Durable> for SinkActor {
     type Result = ();
 
     fn handle(&mut self, Durable { epoch }: Durable, _: &mut Self::Context) {
-        let cut = self.outbox.as_mut().and_then(|outbox| outbox.cut.take());
+        let cut = self.outbox.as_mut().and_then(|outbox| outbox.machine.durable());
         let Some((block, owed)) = cut else { return };
         let publish = |writer: &mut Writer| {
             if block.is_empty() { Ok(()) } else { writer.publish(&block) }

@@ -225,9 +225,7 @@ impl Handler<EpochBegun> for SourceActor {
 
     fn handle(&mut self, _: EpochBegun, _: &mut Self::Context) {
         let Some(store) = &self.links.store else { return };
-        // What is in hand lies behind the barrier.
-        let before = self.before.clone().filter(|_| self.machine.has_in_hand());
-        let cut = before.unwrap_or_else(|| self.source_cut());
+        let cut = self.machine.cut(self.before.clone(), || self.source_cut());
         deliver::part(store, Part { pieces: source_pieces(&self.name, &cut) });
         deliver::barrier(&self.links.shards, self.partition);
     }

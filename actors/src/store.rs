@@ -1,9 +1,8 @@
 //! The store: the only actor that waits for the disk that state lies on. A shell around a
 //! [`Store`].
 //!
-//! It takes the parts of an epoch as they come, commits when all are there, lets the sinks publish
-//! what is durable, and tells the coordinator when they have. Invariant EPOCH-2: no epoch is
-//! committed of which a part is missing, so one that an actor could not cut is never durable.
+//! It writes the parts of an epoch as they come, commits when the [`StoreNode`] says so, lets the sinks
+//! publish what is durable, and tells the coordinator when they have.
 
 use crate::checkpoint::sink_name;
 use crate::coordinator::CoordinatorActor;
@@ -13,17 +12,13 @@ use crate::report::{Failure, Report, StoreReport};
 use crate::sink::SinkActor;
 use actix::{Actor, Addr, Context, Handler};
 use nilometer_connectors::store::{Store, StoreError};
-use nilometer_model::epoch::{Epoch, Gathering};
+use nilometer_model::node::StoreNode;
 
 /// Stores epochs.
 pub(crate) struct StoreActor {
     /// `None` once it has failed, or has been closed.
     pub(crate) store: Option<Box<dyn Store>>,
-    /// The epoch whose parts come.
-    pub(crate) epoch: Epoch,
-    pub(crate) parts: Gathering,
-    /// Sinks that have published the epoch that is durable.
-    pub(crate) published: Gathering,
+    pub(crate) keeper: StoreNode,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
     pub(crate) coordinator: Addr<CoordinatorActor>,
     /// Actors that may still have something to say. Falls only.
@@ -43,14 +38,14 @@ impl StoreActor {
     }
 
     fn commit(&mut self) {
-        let epoch = self.epoch;
+        let epoch = self.keeper.epoch();
         if !self.attempt(|store| store.commit(epoch)) {
             return;
         }
         self.report.epochs += 1;
-        self.epoch = epoch.next();
+        let (epoch, is_concluded) = self.keeper.committed();
         deliver::durable(&self.sinks, epoch);
-        if self.sinks.is_empty() {
+        if is_concluded {
             deliver::concluded(&self.coordinator, epoch);
         }
     }
@@ -64,14 +59,14 @@ impl Handler<Part> for StoreActor {
     type Result = ();
 
     fn handle(&mut self, Part { pieces }: Part, _: &mut Self::Context) {
-        let epoch = self.epoch;
+        let epoch = self.keeper.epoch();
         for (name, bytes) in pieces {
             self.report.bytes = self.report.bytes.saturating_add(bytes.len() as u64);
             if !self.attempt(|store| store.put(epoch, &name, &bytes)) {
                 return;
             }
         }
-        if self.parts.came() {
+        if self.keeper.part_came() {
             self.commit();
         }
     }
@@ -82,7 +77,7 @@ impl Handler<Published> for StoreActor {
 
     fn handle(&mut self, Published { sink, epoch }: Published, _: &mut Self::Context) {
         self.attempt(|store| store.note(&sink_name(&sink), epoch));
-        if self.published.came() {
+        if self.keeper.published() {
             deliver::concluded(&self.coordinator, epoch);
         }
     }

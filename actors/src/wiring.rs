@@ -23,13 +23,13 @@ use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Polled;
 use nilometer_connectors::store::Store;
 use nilometer_model::engine::Engine;
-use nilometer_model::epoch::{Barriers, Gathering, Schedule};
+use nilometer_model::epoch::{Barriers, Schedule};
 use nilometer_model::expr::Refinement;
 use nilometer_model::image::ImageError;
 use nilometer_model::ingest::Ingest;
 use nilometer_model::node::closing::Closing;
 use nilometer_model::node::{
-    CoordinatorNode, Route, ShardNode, ShardParts, SinkOrder, SourceNode, SourceParts,
+    CoordinatorNode, Route, ShardNode, ShardParts, SinkOrder, SourceNode, SourceParts, StoreNode,
 };
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::symbol::Symbols;
@@ -320,9 +320,7 @@ impl Wiring {
         let parts = 1 + self.sources.len() + self.shards.len() + self.sinks.len();
         let actor = StoreActor {
             store: Some(store),
-            epoch: last.next(),
-            parts: Gathering::new(parts),
-            published: Gathering::new(self.sinks.len()),
+            keeper: StoreNode::new(last, parts, self.sinks.len()),
             sinks: self.sinks.clone(),
             coordinator: self.coordinator.clone(),
             open: 1 + self.sinks.len(),

@@ -7,18 +7,26 @@
 //! mailbox, an address, a reader of files, a writer.
 //!
 //! [`credit`] bounds what is on the way; [`closing`] decides when a shard has handled everything.
+//! Where state is stored, [`Gate`] divides what comes to a shard by epochs, [`SinkOutbox`] what goes out
+//! of a sink, and [`StoreNode`] decides when an epoch counts.
 
 pub mod closing;
 mod coordinator;
 pub mod credit;
+mod gate;
+mod outbox;
 mod shard;
 mod sink;
 mod source;
+mod store;
 
 pub use coordinator::{CoordinatorNode, FromCoordinator};
+pub use gate::Gate;
+pub use outbox::{Owed, SinkOutbox};
 pub use shard::{FromShard, Route, ShardNode, ShardParts};
 pub use sink::{Overtaken, SinkOrder};
 pub use source::{FromSource, SourceNode, SourceParts, Stand};
+pub use store::StoreNode;
 
 use crate::engine::Cycle;
 use crate::time::Watermark;

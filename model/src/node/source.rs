@@ -150,9 +150,10 @@ impl SourceNode {
         self.is_in_step
     }
 
-    /// Whether records that were read wait for their turn.
-    pub const fn has_in_hand(&self) -> bool {
-        self.at_hand.is_some()
+    /// Where it is cut for an epoch: what is in hand lies behind the barrier. `before` is where it
+    /// stood before it read last, `now` where it stands.
+    pub fn cut<C>(&self, before: Option<C>, now: impl FnOnce() -> C) -> C {
+        before.filter(|_| self.at_hand.is_some()).unwrap_or_else(now)
     }
 
     /// Takes what is to be sent, in order.
