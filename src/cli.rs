@@ -23,6 +23,7 @@ Exit codes:
   3    input cannot be read
   4    output cannot be written
   5    stored state was refused
+  6    told to end, and not done within limits.drain_timeout; a stored state is gone on with
   130  stopped by a second signal";
 
 /// What to do.

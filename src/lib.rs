@@ -13,6 +13,7 @@ pub mod check_totals;
 pub mod cli;
 pub mod completions;
 pub mod config;
+mod drain;
 pub mod failure;
 pub mod generate;
 pub mod plan;

@@ -1,12 +1,14 @@
 //! `nilometer run`: runs a pipeline until its input ends or a signal comes.
 //!
 //! Panes go to the sinks, everything else to stderr. The first signal drains (see
-//! `docs/adr/0003-a-drain-promises-nothing-new.md`), the second ends the process at once. At the
-//! end the account has to balance: a run whose numbers do not add up has failed.
+//! `docs/adr/0003-a-drain-promises-nothing-new.md`), as does a failure; the second signal, or a drain
+//! that takes too long, ends the process at once. At the end the account has to balance: a run whose
+//! numbers do not add up has failed.
 
 use crate::check_totals::TotalsCheck;
 use crate::cli::PipelineArgs;
 use crate::config::{self, Pipeline, Setting};
+use crate::drain::Drain;
 use crate::failure::{Failure, print, tell};
 use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
@@ -34,8 +36,8 @@ Panes go where the sinks of the pipeline say; settings, progress and the summary
 With --state results come out once they are stored, every second: kill the process at any instant,
 start it again, and files hold what they would have held. A state belongs to one pipeline.
 
-Ctrl-C or SIGTERM: reads no more, emits what is due, and ends with exit code 0; a second one ends at
-once. SIGUSR1: says on stderr how the watermark stands and who holds it.";
+Ctrl-C or SIGTERM: reads no more, emits what is due, and ends with exit code 0; a second one, or
+--drain-timeout, ends at once, which loses nothing of a state. SIGUSR1: says on stderr how the watermark stands and who holds it.";
 
 /// What to run.
 #[derive(Debug, Args)]
@@ -53,6 +55,10 @@ pub struct RunArgs {
     /// short for `--set state.dir=DIR`
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+    /// How long a run that is told to end may take to let pass what is on its way, or `off`; short
+    /// for `--set limits.drain_timeout=TIME`
+    #[arg(long, value_name = "TIME")]
+    drain_timeout: Option<String>,
 }
 
 /// Runs the pipeline.
@@ -64,6 +70,8 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     // Quoted: a directory may be called `1`.
     let quoted = |dir: &PathBuf| serde_json::Value::from(dir.to_string_lossy()).to_string();
     sets.extend(args.state.as_ref().map(|dir| format!("state.dir={}", quoted(dir))));
+    let timeout = args.drain_timeout.as_ref();
+    sets.extend(timeout.map(|timeout| format!("limits.drain_timeout={timeout}")));
     let pipeline = config::load(&args.pipeline.file, &sets)?;
     if pipeline.state.is_some() && args.check_totals {
         return Err(RunFailure::TotalsOfState.into());
@@ -134,7 +142,7 @@ async fn drive(parts: Parts, pipeline: &Pipeline, bar: &Bar) -> Result<Outcome, 
     let mut signals = Signals::listen().map_err(RunFailure::Signals)?;
     let mut node = Node::start(parts)?;
     let mut redraw = tokio::time::interval(progress::PERIOD);
-    let mut is_draining = false;
+    let mut drain = Drain::new(pipeline);
     loop {
         tokio::select! {
             news = node.news() => match news {
@@ -144,15 +152,19 @@ async fn drive(parts: Parts, pipeline: &Pipeline, bar: &Bar) -> Result<Outcome, 
                         bar.say(&describe_standstill(&standing, node.names()));
                     }
                 }
-                News::Failed { text } => bar.say(&format!("failed, draining: {text}")),
+                News::Failed { text } => {
+                    drain.begin();
+                    bar.say(&format!("failed, draining: {text}"));
+                }
                 News::Ended => break,
             },
             () = Signals::end(&mut signals.interrupt, &mut signals.terminate) => {
-                if is_draining {
+                if drain.is_told {
                     bar.clear();
                     std::process::exit(SECOND_SIGNAL);
                 }
-                is_draining = true;
+                drain.is_told = true;
+                drain.begin();
                 bar.say("draining: reads no more, emits what is due; a second signal ends at once");
                 node.drain();
             }
@@ -160,6 +172,10 @@ async fn drive(parts: Parts, pipeline: &Pipeline, bar: &Bar) -> Result<Outcome, 
                 let standing = node.meters().standing();
                 let told = standing.map(|standing| describe(&standing, node.names()));
                 bar.say(&told.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
+            }
+            () = drain.runs_out() => {
+                bar.clear();
+                return Err(drain.failure(&mut node, bar));
             }
             _ = redraw.tick() => bar.update(node.meters()),
         }

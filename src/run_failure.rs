@@ -11,6 +11,7 @@ use nilometer_model::expr::BindError;
 use nilometer_model::totals::TotalsError;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why a pipeline could not be run, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +73,24 @@ pub enum RunFailure {
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}; run it without limits on system calls")]
     Signals(#[source] io::Error),
+    /// What was on its way did not pass in time.
+    #[error(
+        "the drain was not done within `limits.drain_timeout`, {} s; it waited for {waited}. {}",
+        after.as_secs_f64(),
+        if *has_state {
+            "Nothing is lost: the next start goes on behind the last epoch that was stored"
+        } else {
+            "What was on its way is lost; allow more with --drain-timeout, or keep a state with --state"
+        }
+    )]
+    DrainTimeout {
+        /// The time allowed.
+        after: Duration,
+        /// Whom it waited for.
+        waited: Box<str>,
+        /// Whether state is stored.
+        has_state: bool,
+    },
     /// The run failed.
     #[error(transparent)]
     Node(#[from] Failure),
@@ -97,6 +116,7 @@ impl RunFailure {
             | Self::Imbalance(_)
             | Self::Totals(_) => 1,
             Self::NoSource { .. } | Self::TotalsOfState | Self::Table(_) | Self::Bind(_) => 2,
+            Self::DrainTimeout { .. } => 6,
             Self::Source { .. } => 3,
             Self::Sink { .. } | Self::DeadLetters(_) | Self::SummaryFile { .. } => 4,
             Self::Node(failure) => match failure {
@@ -123,6 +143,7 @@ impl RunFailure {
             | Self::SummaryFile { .. }
             | Self::Start(_)
             | Self::Signals(_)
+            | Self::DrainTimeout { .. }
             | Self::Node(_)
             | Self::Imbalance(_)
             | Self::Totals(_) => false,

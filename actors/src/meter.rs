@@ -6,12 +6,32 @@
 use nilometer_connectors::source::Progress;
 use nilometer_model::time::{EventTime, Watermark};
 use nilometer_model::watermark::Standing;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+
+/// Whether an actor is in a call that may take as long as others like: to its input, its output or
+/// the disk.
+#[derive(Debug, Default)]
+pub(crate) struct Busy(AtomicBool);
+
+impl Busy {
+    /// What `call` gives, during which it says so.
+    pub(crate) fn during<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.0.store(true, Relaxed);
+        let given = call();
+        self.0.store(false, Relaxed);
+        given
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
 
 /// Meters of one source.
 #[derive(Debug, Default)]
 pub struct SourceMeter {
+    pub(crate) reading: Busy,
     records: AtomicU64,
     done: AtomicU64,
     total: AtomicU64,
@@ -41,15 +61,20 @@ impl SourceMeter {
 #[derive(Debug)]
 pub struct Meters {
     sources: Vec<SourceMeter>,
+    /// By sink.
+    pub(crate) writing: Vec<Busy>,
+    pub(crate) storing: Busy,
     watermark: AtomicI64,
     /// Locked by the coordinator for as long as it takes to put another in its place.
     standing: Mutex<Option<Standing>>,
 }
 
 impl Meters {
-    pub(crate) fn new(sources: usize) -> Self {
+    pub(crate) fn new(sources: usize, sinks: usize) -> Self {
         Self {
             sources: (0..sources).map(|_| SourceMeter::default()).collect(),
+            writing: (0..sinks).map(|_| Busy::default()).collect(),
+            storing: Busy::default(),
             watermark: AtomicI64::new(Watermark::MIN.0.as_millis()),
             standing: Mutex::default(),
         }

@@ -15,7 +15,7 @@ use crate::checkpoint::Checkpoint;
 use crate::coordinator::CoordinatorActor;
 use crate::credit::Limits;
 use crate::deliver;
-use crate::meter::Meters;
+use crate::meter::{Busy, Meters};
 use crate::report::{Failure, Report, ShardReport, SinkReport, SourceReport, StoreReport};
 use crate::source::SourceActor;
 use crate::wiring::{self, StartError};
@@ -112,6 +112,24 @@ pub enum News {
     Ended,
 }
 
+/// Whom a node waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waited {
+    /// The input of the source with this name.
+    Source(Arc<str>),
+    /// The output of the sink with this name.
+    Sink(Arc<str>),
+    /// The disk that state lies on.
+    Store,
+    /// Shards that compute.
+    Shards,
+}
+
+/// Those of `names` whose place in `is_busy` says so.
+fn busy(names: &[Arc<str>], is_busy: impl Iterator<Item = bool>) -> impl Iterator<Item = Arc<str>> {
+    names.iter().zip(is_busy).filter(|(_, is_busy)| *is_busy).map(|(name, _)| name.clone())
+}
+
 /// What a node has done, in numbers that add up.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -194,6 +212,8 @@ pub struct Node {
     pub(crate) reports: UnboundedReceiver<Report>,
     /// Actors whose last report is still to come. Falls only.
     pub(crate) open: usize,
+    /// Names of the sinks, by number.
+    pub(crate) sink_names: Vec<Arc<str>>,
     pub(crate) outcome: Outcome,
 }
 
@@ -219,6 +239,31 @@ impl Node {
     /// Asks all sources to read no more; everything in flight passes and what is due is emitted.
     pub fn drain(&self) {
         deliver::drain(&self.sources);
+    }
+
+    /// What holds up a node that does not end: who is in a call that does not return, else who has
+    /// not ended.
+    pub fn waits_for(&self) -> Vec<Waited> {
+        let meters = &self.meters;
+        let reading = meters.sources().iter().map(|meter| meter.reading.is_busy());
+        let reading = busy(&self.outcome.names, reading).map(Waited::Source);
+        let writing = meters.writing.iter().map(Busy::is_busy);
+        let writing = busy(&self.sink_names, writing).map(Waited::Sink);
+        let storing = meters.storing.is_busy().then_some(Waited::Store);
+        let calls: Vec<_> = reading.chain(writing).chain(storing).collect();
+        if !calls.is_empty() {
+            return calls;
+        }
+        let has_ended = |name: &Arc<str>| self.outcome.sources.iter().any(|end| end.name == *name);
+        let open = self.outcome.names.iter().filter(|name| !has_ended(name));
+        let open: Vec<_> = open.cloned().map(Waited::Source).collect();
+        if open.is_empty() { vec![Waited::Shards] } else { open }
+    }
+
+    /// Why the node drains by itself, what came first; `None` if it does not.
+    pub fn take_failure(&mut self) -> Option<Failure> {
+        let failures = &mut self.outcome.failures;
+        (!failures.is_empty()).then(|| failures.remove(0))
     }
 
     /// Waits for the next piece of news; [`News::Ended`] comes last and again at every call. May be

@@ -7,6 +7,7 @@
 
 use crate::deliver::{self, Reports};
 use crate::message::{Late, Panes, Passed, Tick};
+use crate::meter::Meters;
 use crate::outbox::{HeldOutput, Outbox};
 use crate::report::{Failure, Report, SinkReport};
 use actix::{Actor, Context, Handler};
@@ -14,15 +15,19 @@ use nilometer_connectors::sink::{SinkError, Writer};
 use nilometer_model::late::LateBatch;
 use nilometer_model::node::{Overtaken, SinkOrder};
 use nilometer_model::pane::{PaneBatch, PaneKind};
+use std::sync::Arc;
 
 /// Writes to one output.
 pub(crate) struct SinkActor {
+    /// Its number: that of its meter.
+    pub(crate) number: usize,
     pub(crate) writer: Writer,
     pub(crate) order: SinkOrder,
     /// Whether something was written since the last flush.
     pub(crate) is_dirty: bool,
     /// `None` where nothing is stored.
     pub(crate) outbox: Option<Outbox>,
+    pub(crate) meters: Arc<Meters>,
     pub(crate) report: SinkReport,
     pub(crate) reports: Reports,
 }
@@ -36,7 +41,13 @@ impl SinkActor {
         if self.report.has_failed {
             return false;
         }
-        let Err(error) = call(&mut self.writer) else { return true };
+        let Self { writer, meters, number, .. } = self;
+        let call = || call(writer);
+        let result = match meters.writing.get(*number) {
+            Some(busy) => busy.during(call),
+            None => call(),
+        };
+        let Err(error) = result else { return true };
         self.fail(Failure::Sink { name: self.report.name.clone(), error });
         false
     }

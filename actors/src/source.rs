@@ -20,7 +20,7 @@ use nilometer_connectors::account::Reason;
 use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
 use nilometer_connectors::panes::write_record;
 use nilometer_connectors::sink::SinkError;
-use nilometer_connectors::source::{Found, Polled, Position, Source, State};
+use nilometer_connectors::source::{Found, Polled, Position, Source, SourceError, State};
 use nilometer_model::ingest::Taken;
 use nilometer_model::node::{FromSource, SourceNode, Stand};
 use nilometer_model::row;
@@ -59,7 +59,7 @@ impl SourceActor {
         let Some(room) = self.machine.turn() else { return };
         let may_wait = self.links.store.is_some() && self.machine.is_in_step();
         self.before = may_wait.then(|| self.source_cut());
-        let stand = match self.reader.poll(room, &mut self.polled) {
+        let stand = match self.poll(room) {
             Ok(State::More) => Stand::More,
             Ok(State::Pending) => Stand::Pending,
             Ok(State::End) => Stand::End,
@@ -71,6 +71,15 @@ impl SourceActor {
         };
         let taken = self.machine.read(&mut self.polled.batch, stand);
         self.count(taken);
+    }
+
+    fn poll(&mut self, room: usize) -> Result<State, SourceError> {
+        let Self { reader, polled, links, partition, .. } = self;
+        let mut poll = || reader.poll(room, polled);
+        match links.meters.sources().get(*partition as usize) {
+            Some(meter) => meter.reading.during(poll),
+            None => poll(),
+        }
     }
 
     /// Counts what became of records.

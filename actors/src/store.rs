@@ -8,11 +8,13 @@ use crate::checkpoint::sink_name;
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
 use crate::message::{Finished, Part, Published};
+use crate::meter::Meters;
 use crate::report::{Failure, Report, StoreReport};
 use crate::sink::SinkActor;
 use actix::{Actor, Addr, Context, Handler};
 use nilometer_connectors::store::{Store, StoreError};
 use nilometer_model::node::StoreNode;
+use std::sync::Arc;
 
 /// Stores epochs.
 pub(crate) struct StoreActor {
@@ -23,6 +25,7 @@ pub(crate) struct StoreActor {
     pub(crate) coordinator: Addr<CoordinatorActor>,
     /// Actors that may still have something to say. Falls only.
     pub(crate) open: usize,
+    pub(crate) meters: Arc<Meters>,
     pub(crate) report: StoreReport,
     pub(crate) reports: Reports,
 }
@@ -31,7 +34,8 @@ impl StoreActor {
     /// Calls the store, unless it has failed before.
     fn attempt(&mut self, call: impl FnOnce(&mut dyn Store) -> Result<(), StoreError>) -> bool {
         let Some(store) = &mut self.store else { return false };
-        let Err(error) = call(&mut **store) else { return true };
+        let result = self.meters.storing.during(|| call(&mut **store));
+        let Err(error) = result else { return true };
         self.store = None;
         self.reports.report(Report::Failure(Failure::Store(error)));
         false

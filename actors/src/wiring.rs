@@ -103,13 +103,14 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
     };
     let (store, store_inbox) = deliver::mailbox();
     let names = parts.sources.iter().map(|part| part.name.clone()).collect();
+    let sink_names = parts.sinks.iter().map(|part| part.name.clone()).collect();
     let (reports, reported) = Reports::new();
     let (sources, source_inboxes) = mailboxes(parts.sources.len());
     let (shards, shard_inboxes) = mailboxes(facts.shards);
     let (sinks, sink_inboxes) = mailboxes(parts.sinks.len());
     let (coordinator, coordinator_inbox) = deliver::mailbox();
     let mut wiring = Wiring {
-        meters: Arc::new(Meters::new(sources.len())),
+        meters: Arc::new(Meters::new(sources.len(), sinks.len())),
         open: sources.len() + shards.len() + sinks.len() + 1 + usize::from(keeper.is_some()),
         sources,
         shards,
@@ -138,6 +139,7 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         meters: wiring.meters,
         reports: reported,
         open: wiring.open,
+        sink_names,
         outcome: Outcome { names, ..Outcome::default() },
     })
 }
@@ -223,13 +225,16 @@ impl Wiring {
         parts: Vec<SinkPart>,
         inboxes: Vec<AddressReceiver<SinkActor>>,
     ) -> Result<(), StartError> {
-        for (part, inbox) in parts.into_iter().zip(inboxes) {
+        for (number, (part, inbox)) in parts.into_iter().zip(inboxes).enumerate() {
             let order = SinkOrder::new(&self.facts.plan, self.facts.shards);
             let reports = self.reports.clone();
             let mut report = SinkReport { name: part.name.clone(), ..SinkReport::default() };
             self.restoring.sink(&mut report);
             let outbox = self.store.clone().map(|store| Outbox::new(store, self.facts.shards));
+            let meters = self.meters.clone();
             deliver::start(&self.thread()?, inbox, move || SinkActor {
+                number,
+                meters,
                 report,
                 outbox,
                 writer: part.writer,
@@ -324,6 +329,7 @@ impl Wiring {
             sinks: self.sinks.clone(),
             coordinator: self.coordinator.clone(),
             open: 1 + self.sinks.len(),
+            meters: self.meters.clone(),
             report: StoreReport::default(),
             reports: self.reports.clone(),
         };

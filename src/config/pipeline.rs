@@ -44,6 +44,8 @@ pub struct Pipeline {
     pub max_texts: usize,
     /// How much may be in flight.
     pub limits: Limits,
+    /// How long a drain may take; `None`: as long as it takes.
+    pub drain_timeout: Option<Span>,
     /// Where state is stored, if it is.
     pub state: Option<StateConfig>,
     /// Every setting in force.

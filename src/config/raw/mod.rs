@@ -96,6 +96,8 @@ raw_table! {
         in_flight_bytes: Size = Default("\"32MiB\""),
         /// Bytes of results of each shard that no sink has written yet; what one watermark makes complete may exceed it.
         output_bytes: Size = Default("\"32MiB\""),
+        /// How long a run that is to end may take to let pass what is on its way, or `"off"`; then it ends at once.
+        drain_timeout: Limit = Default("\"30s\""),
     }
 }
 

@@ -95,6 +95,7 @@ pub(crate) fn validate(
         },
         max_texts: pipeline.max_texts.value()?.count(),
         limits: limits(raw)?,
+        drain_timeout: raw.limits.value()?.drain_timeout.value()?.0,
         state: state?,
         settings,
     })
