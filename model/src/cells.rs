@@ -40,27 +40,17 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    pub(crate) const fn pack(self) -> u64 {
-        let sent = match self.sent {
-            None => 0,
-            Some(Timing::Early) => 1,
-            Some(Timing::OnTime) => 2,
-            Some(Timing::Late) => 3,
-            Some(Timing::TimedOut) => 4,
-        };
+    const fn pack(self) -> u64 {
         self.index as u64
             | (self.has_news as u64) << 32
             | (self.is_touched as u64) << 33
-            | sent << 34
+            | (Timing::code(self.sent) as u64) << 34
     }
 
-    pub(crate) const fn unpack(word: u64) -> Self {
-        let sent = match word >> 34 & 7 {
-            1 => Some(Timing::Early),
-            2 => Some(Timing::OnTime),
-            3 => Some(Timing::Late),
-            4 => Some(Timing::TimedOut),
-            _ => None,
+    const fn unpack(word: u64) -> Self {
+        let sent = match Timing::of_code((word >> 34 & 7) as u8) {
+            Some(sent) => sent,
+            None => None,
         };
         Self {
             index: word as u32,
@@ -113,6 +103,11 @@ impl Cells {
     /// head, by itself.
     pub(crate) fn apart(self) -> Self {
         Self { is_apart: true, ..self }
+    }
+
+    /// Whether windows stand alone.
+    pub(crate) const fn is_apart(&self) -> bool {
+        self.is_apart
     }
 
     /// Hash of a packed key in this table.

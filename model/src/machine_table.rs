@@ -108,12 +108,25 @@ impl MachineTable {
         }
     }
 
+    /// An actor by its number.
+    pub(crate) fn get(&self, id: ActorId) -> Option<&Actor> {
+        self.actors.get(id as usize).and_then(Option::as_ref)
+    }
+
+    fn find_hashed(&self, hash: u64, key: &[u64]) -> Option<ActorId> {
+        let is_same =
+            |id: &ActorId| self.get(*id).is_some_and(|actor| is_same_key(&actor.key, key));
+        self.by_key.find(hash, is_same).copied()
+    }
+
+    /// The actor of a key, if it has windows.
+    pub(crate) fn find(&self, key: &[u64]) -> Option<ActorId> {
+        self.find_hashed(hash_words(&self.hasher, key), key)
+    }
+
     fn actor(&mut self, hash: u64, key: &[u64]) -> ActorId {
-        let actors = &self.actors;
-        let key_of = |id: &ActorId| actors.get(*id as usize).and_then(Option::as_ref);
-        let is_same = |id: &ActorId| key_of(id).is_some_and(|actor| is_same_key(&actor.key, key));
-        if let Some(id) = self.by_key.find(hash, is_same) {
-            return *id;
+        if let Some(id) = self.find_hashed(hash, key) {
+            return id;
         }
         let actor = Actor {
             key: key.into(),
@@ -356,9 +369,14 @@ impl MachineTable {
         (self.by_key.len(), actors.map(bytes).sum::<usize>() + self.by_key.allocation_size())
     }
 
-    /// All actors.
-    pub(crate) fn actors(&self) -> impl Iterator<Item = &Actor> {
+    fn actors(&self) -> impl Iterator<Item = &Actor> {
         self.actors.iter().flatten()
+    }
+
+    /// The numbers of all actors.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ActorId> {
+        let actors = (0..).zip(&self.actors).filter(|(_, actor)| actor.is_some());
+        actors.map(|(id, _)| id)
     }
 
     /// Every open window with its key.
@@ -370,14 +388,15 @@ impl MachineTable {
             .flat_map(move |actor| windows(actor).into_iter().map(|window| (&*actor.key, window)))
     }
 
-    /// Puts back an actor as it was; the watermarks must be set first.
-    pub(crate) fn restore(&mut self, key: &[u64], machine: KeyMachine) {
+    /// Puts back an actor as it was; the watermarks must be set first. Returns its number.
+    pub(crate) fn restore(&mut self, key: &[u64], machine: KeyMachine) -> ActorId {
         let hash = hash_words(&self.hasher, key);
         let id = self.actor(hash, key);
         if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
             actor.machine = machine;
         }
         self.register(id);
+        id
     }
 
     /// Every window that has news waits for the end of a round.

@@ -45,6 +45,30 @@ impl Timing {
         }
     }
 
+    /// The number of the timing of a pane that was sent, if one was: 0 to 4. Never changed, since it
+    /// is stored.
+    pub(crate) const fn code(sent: Option<Self>) -> u8 {
+        match sent {
+            None => 0,
+            Some(Self::Early) => 1,
+            Some(Self::OnTime) => 2,
+            Some(Self::Late) => 3,
+            Some(Self::TimedOut) => 4,
+        }
+    }
+
+    /// What has this number; `None` if nothing has.
+    pub(crate) const fn of_code(code: u8) -> Option<Option<Self>> {
+        match code {
+            0 => Some(None),
+            1 => Some(Some(Self::Early)),
+            2 => Some(Some(Self::OnTime)),
+            3 => Some(Some(Self::Late)),
+            4 => Some(Some(Self::TimedOut)),
+            _ => None,
+        }
+    }
+
     /// The name in output: `early`, `on_time`, `timed_out` or `late`.
     pub const fn name(self) -> &'static str {
         match self {

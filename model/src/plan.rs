@@ -256,6 +256,19 @@ impl Plan {
         self.stages.iter().find(|stage| &*stage.name == name)
     }
 
+    /// Names of the key fields that place the state of `stage` on shards: those of its exchange, or
+    /// else those that place the stage below, down to the records.
+    pub fn placing_fields(&self, stage: &Stage) -> &[Box<str>] {
+        let mut stage = self.stages.get(stage.id.index());
+        while let Some(known) = stage {
+            if let Some(exchange) = &known.exchange {
+                return &exchange.fields;
+            }
+            stage = known.input.parent().and_then(|parent| self.stages.get(parent.index()));
+        }
+        &self.shard_by
+    }
+
     /// How many stages read records.
     pub fn record_reads(&self) -> usize {
         self.stages.iter().filter(|stage| matches!(stage.input, StageInput::Records(_))).count()

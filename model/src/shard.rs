@@ -102,7 +102,7 @@ impl Machine {
         }
     }
 
-    fn account_mut(&mut self) -> &mut StageAccount {
+    pub(crate) fn account_mut(&mut self) -> &mut StageAccount {
         match self {
             Self::Keys(table, _) => &mut table.account,
             Self::Sliding(table, _) => &mut table.windows.account,
@@ -111,7 +111,7 @@ impl Machine {
         }
     }
 
-    fn account(&self) -> &StageAccount {
+    pub(crate) fn account(&self) -> &StageAccount {
         match self {
             Self::Keys(table, _) => &table.account,
             Self::Sliding(table, _) => &table.windows.account,

@@ -333,21 +333,21 @@ impl KeyTable {
         }
     }
 
-    /// Puts back a window as it was at `watermark`; windows of one key come oldest first.
+    /// Puts back a window as it was at the watermark, which must be set first; windows of one key
+    /// come oldest first. Returns the head of its key.
     pub(crate) fn restore(
         &mut self,
         key: &[u64],
         window: Window,
         meta: Meta,
         (delta, total): (&[u64], Option<&[u64]>),
-        watermark: Watermark,
-    ) {
-        self.watermark = watermark;
-        let is_late = watermark.0 >= window.end();
-        let (_, cell) = self.find_or_add(self.cells.hash(key), key, window, is_late);
+    ) -> CellId {
+        let is_late = self.watermark.0 >= window.end();
+        let (head, cell) = self.find_or_add(self.cells.hash(key), key, window, is_late);
         self.cells.settle(cell, total);
         self.cells.delta_mut(cell).copy_from_slice(delta);
         self.cells.set_meta(cell, meta);
+        head
     }
 
     /// Late windows that have news wait for the end of a round.

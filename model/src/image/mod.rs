@@ -1,41 +1,55 @@
-//! A shard's state as bytes and back: what a restart needs, in a form that outlives the process.
+//! The state of a shard as bytes and back: what a restart needs, in a form that outlives the
+//! process.
 //!
-//! Symbols are written as texts, keys as values; numbers of cells, groups and symbols are not
-//! written. An image carries its version and fits one plan: another plan's is refused, never
-//! guessed at. Taken between two rounds, when nothing waits.
+//! It is written entry by entry ([`Keyed`]), mostly an entry a key, so that an epoch can hold what
+//! has changed; entries of one table and key group make a [`Segment`]. Beside them stands what is of
+//! the shard and not of a key: watermarks, the clock, accounts ([`part`]). Symbols are written as
+//! texts; numbers of cells, groups and symbols are not written. Everything carries a version and
+//! fits one plan: another plan's is refused, never guessed at. Taken between two rounds, when
+//! nothing waits.
 
-mod read;
-mod write;
+mod bytes;
+mod form;
+mod keyed;
+mod lists;
+mod machines;
+mod part;
+mod segment;
+mod slices;
+mod windows;
 
-use crate::account::StageAccount;
-use crate::aggregate::Values;
-use crate::key_machine::KeyMachine;
-use crate::pane::Timing;
-use crate::plan::Plan;
+pub use segment::{Segment, TableKind, pack};
+
+use crate::key::Placing;
+use crate::plan::{Plan, Stage};
 use crate::shard::{Machine, Shard};
 use crate::symbol::{Symbols, SymbolsFull};
-use crate::time::{EventTime, ProcessingTime, Watermark, Window};
-use read::Reader;
-use serde::{Deserialize, Serialize};
+use bytes::{Input, put_bytes};
+use form::Form;
+use keyed::Keyed;
+use segment::{Shape, TableId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use write::Writer;
 
 /// Version of the image format.
-pub const IMAGE_VERSION: u16 = 2;
+pub const IMAGE_VERSION: u16 = 3;
+
+/// Bytes of a piece, about.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// An image that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The bytes are not an image, or a damaged one.
     #[error("the state is damaged or no state at all: {0}")]
-    Damaged(#[from] postcard::Error),
+    Damaged(&'static str),
     /// Another version wrote it.
     #[error(
         "the state has format version {found}, this program reads {IMAGE_VERSION}: run the version that wrote it, or start anew"
     )]
     Version {
         /// The version found.
-        found: u16,
+        found: u32,
     },
     /// It is the state of another plan.
     #[error(
@@ -50,179 +64,103 @@ pub enum ImageError {
     Texts(#[from] SymbolsFull),
 }
 
-#[derive(Serialize, Deserialize)]
-struct ShardImage {
-    version: u16,
-    /// Name of the engine: another would wait for what it has done, or do it again.
-    engine: Box<str>,
-    /// By stage: its watermarks received over an exchange.
-    senders: Vec<Option<Vec<Watermark>>>,
-    stages: Vec<StageImage>,
+impl From<postcard::Error> for ImageError {
+    fn from(_: postcard::Error) -> Self {
+        Self::Damaged("a part of it makes no sense")
+    }
 }
 
-#[derive(Serialize, Deserialize)]
-struct StageImage {
-    name: Box<str>,
-    watermark: Watermark,
-    /// The output watermark, where holds may keep it back.
-    output: Watermark,
-    /// The last tick, where triggers wait for it.
-    now: Option<ProcessingTime>,
-    /// The second watermarks that the trigger waits for.
-    shares: Vec<Watermark>,
-    account: StageAccount,
-    keys: Vec<KeyImage>,
-    machines: Vec<MachineImage>,
-    groups: Vec<GroupImage>,
-    slices: Vec<SlicesImage>,
+fn other_plan(what: &str) -> ImageError {
+    ImageError::OtherPlan { what: what.into() }
 }
 
-#[derive(Serialize, Deserialize)]
-struct KeyImage {
-    key: Vec<Stored>,
-    /// Newest first.
-    cells: Vec<CellImage>,
+/// The tables of a machine.
+fn tables(machine: &Machine) -> Vec<(TableKind, &dyn Keyed)> {
+    match machine {
+        Machine::Keys(table, _) => vec![(TableKind::Windows, &**table as &dyn Keyed)],
+        Machine::Sliding(table, _) => {
+            vec![(TableKind::Windows, &table.windows as &dyn Keyed), (TableKind::Slices, &**table)]
+        }
+        Machine::Machines(table, _) => vec![(TableKind::Machines, &**table as &dyn Keyed)],
+        Machine::TopK(table) => vec![(TableKind::Lists, &**table as &dyn Keyed)],
+    }
 }
 
-#[derive(Serialize, Deserialize)]
-struct SlicesImage {
-    key: Vec<Stored>,
-    /// Where they start, and what is in them.
-    slices: Vec<(EventTime, Words)>,
+/// The table of that kind; `None` if the machine has none.
+fn table_mut(machine: &mut Machine, kind: TableKind) -> Option<&mut dyn Keyed> {
+    match (machine, kind) {
+        (Machine::Keys(table, _), TableKind::Windows) => Some(&mut **table as &mut dyn Keyed),
+        (Machine::Sliding(table, _), TableKind::Windows) => Some(&mut table.windows),
+        (Machine::Sliding(table, _), TableKind::Slices) => Some(&mut **table),
+        (Machine::Machines(table, _), TableKind::Machines) => Some(&mut **table),
+        (Machine::TopK(table), TableKind::Lists) => Some(&mut **table),
+        (
+            Machine::Keys(..) | Machine::Sliding(..) | Machine::Machines(..) | Machine::TopK(_),
+            TableKind::Windows | TableKind::Slices | TableKind::Machines | TableKind::Lists,
+        ) => None,
+    }
 }
 
-#[derive(Serialize, Deserialize)]
-struct MachineImage {
-    key: Vec<Stored>,
-    /// Texts of the accumulators stand beside, in the order of windows and words.
-    machine: KeyMachine,
-    texts: Vec<Box<str>>,
-    /// Values that its windows keep.
-    kept: Vec<KeptImage>,
-}
-
-/// A value that a window keeps.
-#[derive(Serialize, Deserialize)]
-struct KeptImage {
-    /// Number of the window in the machine.
-    window: u32,
-    /// Number of the aggregate.
-    aggregate: u32,
-    value: Stored,
-    time: EventTime,
-    count: i64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct CellImage {
-    window: Window,
-    index: u32,
-    has_news: bool,
-    sent: Option<Timing>,
-    delta: Words,
-    total: Option<Words>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct GroupImage {
-    parent: Vec<Stored>,
-    window: Window,
-    index: u32,
-    sent: Option<Timing>,
-    total: Words,
-    candidates: Vec<(Vec<Stored>, Words)>,
-    /// Candidates with news, and what came for them where panes tell it.
-    news: Vec<(u32, Option<Words>)>,
-    listed: Vec<(u32, i128, SentImage)>,
-    other: Option<SentImage>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SentImage {
-    values: Words,
-    index: u32,
-    timing: Timing,
-}
-
-/// A value of a key.
-#[derive(Serialize, Deserialize)]
-enum Stored {
-    Null,
-    Bool(bool),
-    Int(i128),
-    Float(f64),
-    Text(Box<str>),
-    Object(Box<str>),
-    Ip(u128),
-}
-
-/// Accumulator words; those that name a text carry it beside.
-#[derive(Serialize, Deserialize)]
-struct Words {
-    words: Vec<u64>,
-    texts: Vec<Box<str>>,
+/// How the entries of a table of `stage` are written.
+fn form<'a>(
+    machine: &Machine,
+    kind: TableKind,
+    stage: &'a Stage,
+    symbols: &'a Symbols,
+) -> Form<'a> {
+    let is_apart = match machine {
+        Machine::Keys(table, _) => table.cells.is_apart(),
+        Machine::Sliding(table, _) => kind == TableKind::Windows && table.windows.cells.is_apart(),
+        Machine::Machines(..) => false,
+        Machine::TopK(_) => true,
+    };
+    let key = stage.top_k.as_ref().map_or(&stage.key, |top_k| &top_k.parent);
+    Form::new((key, is_apart), stage, symbols)
 }
 
 impl Shard {
+    /// All segments.
+    fn segments(&self) -> Result<Vec<Segment>, ImageError> {
+        let mut segments = BTreeMap::new();
+        let (mut name, mut bytes) = (Vec::new(), Vec::new());
+        for (stage, machine) in self.plan.stages.iter().zip(&self.machines) {
+            let mut placing = Placing::of_stage(&self.plan, stage);
+            for (kind, table) in tables(machine) {
+                let form = form(machine, kind, stage, &self.symbols);
+                for entry in table.entries() {
+                    name.clear();
+                    table.name(entry, &mut name);
+                    let group = placing.group(&name, &self.symbols);
+                    let table_id = TableId { stage: stage.id, kind };
+                    let segment = segments.entry((table_id, group)).or_insert_with(|| Segment {
+                        table: table_id,
+                        group,
+                        is_base: true,
+                        entries: Vec::new(),
+                    });
+                    bytes.clear();
+                    form.put_name(&mut bytes, &name);
+                    put_bytes(&mut segment.entries, &bytes);
+                    bytes.clear();
+                    table.put(entry, &form, &mut bytes)?;
+                    put_bytes(&mut segment.entries, &bytes);
+                }
+            }
+        }
+        Ok(segments.into_values().collect())
+    }
+
     /// The state as bytes.
     ///
     /// # Errors
     /// The state does not serialise: never, as far as known.
     pub fn encode(&self) -> Result<Vec<u8>, ImageError> {
-        let writer = Writer { symbols: &self.symbols };
-        let stages = self.plan.stages.iter().zip(&self.machines).map(|(stage, machine)| {
-            let image = StageImage {
-                name: stage.name.clone(),
-                watermark: Watermark::MIN,
-                output: Watermark::MIN,
-                now: None,
-                shares: Vec::new(),
-                account: StageAccount::default(),
-                keys: Vec::new(),
-                machines: Vec::new(),
-                groups: Vec::new(),
-                slices: Vec::new(),
-            };
-            match machine {
-                Machine::Keys(table, _) => StageImage {
-                    watermark: table.watermark,
-                    account: table.account.clone(),
-                    keys: writer.keys(table, &stage.key),
-                    ..image
-                },
-                Machine::Sliding(table, _) => StageImage {
-                    watermark: table.windows.watermark,
-                    now: Some(table.now()),
-                    account: table.windows.account.clone(),
-                    keys: writer.keys(&table.windows, &stage.key),
-                    slices: writer.slices(table, &stage.key),
-                    ..image
-                },
-                Machine::Machines(table, _) => StageImage {
-                    watermark: table.watermark,
-                    output: table.output,
-                    now: Some(table.now()),
-                    shares: table.shares.known().iter().map(|(_, share)| *share).collect(),
-                    account: table.account.clone(),
-                    machines: writer.machines(table, &stage.key),
-                    ..image
-                },
-                Machine::TopK(table) => StageImage {
-                    watermark: table.watermark,
-                    account: table.account.clone(),
-                    groups: writer.groups(table),
-                    ..image
-                },
-            }
-        });
-        let senders = self.exchanges.iter().map(|ends| Some(ends.as_ref()?.senders.clone()));
-        let image = ShardImage {
-            version: IMAGE_VERSION,
-            engine: self.plan.engine.name().into(),
-            senders: senders.collect(),
-            stages: stages.collect(),
-        };
-        Ok(postcard::to_stdvec(&image)?)
+        let mut image = Vec::new();
+        put_bytes(&mut image, &self.part()?);
+        for piece in pack(&self.plan, self.segments()?, PIECE_BYTES) {
+            put_bytes(&mut image, &piece);
+        }
+        Ok(image)
     }
 
     /// Shard `id` of `shards` with the state of `bytes`, which the same plan must have written.
@@ -235,73 +173,53 @@ impl Shard {
         (id, shards): (usize, usize),
         bytes: &[u8],
     ) -> Result<Self, ImageError> {
-        let (found, _) = postcard::take_from_bytes::<u16>(bytes)?;
-        if found != IMAGE_VERSION {
-            return Err(ImageError::Version { found });
-        }
-        let image: ShardImage = postcard::from_bytes(bytes)?;
-        let mut shard = Self::new(Arc::clone(&plan), Arc::clone(&symbols), id, shards);
-        if *image.engine != *plan.engine.name() {
-            return Err(other_plan("the engine"));
-        }
-        if image.stages.len() != plan.stages.len() || image.senders.len() != plan.stages.len() {
-            return Err(other_plan("the number of stages"));
-        }
-        let reader = Reader { symbols: &symbols };
-        for (index, (stage, image_stage)) in plan.stages.iter().zip(image.stages).enumerate() {
-            if stage.name != image_stage.name {
-                return Err(other_plan(&format!("stage `{}`", stage.name)));
-            }
-            let StageImage { keys, machines, groups, slices, .. } = &image_stage;
-            let none = (keys.is_empty(), machines.is_empty(), groups.is_empty(), slices.is_empty());
-            let fits = match shard.machines.get(index) {
-                Some(Machine::Keys(..)) => matches!(none, (_, true, true, true)),
-                Some(Machine::Sliding(..)) => matches!(none, (_, true, true, _)),
-                Some(Machine::Machines(..)) => matches!(none, (true, _, true, true)),
-                Some(Machine::TopK(_)) => matches!(none, (true, true, _, true)),
-                None => true,
-            };
-            if !fits {
-                return Err(other_plan(&format!("the window or trigger of `{}`", stage.name)));
-            }
-            match shard.machines.get_mut(index) {
-                Some(Machine::Keys(table, _)) => reader.table(table, &stage.key, image_stage)?,
-                Some(Machine::Sliding(table, _)) => {
-                    reader.sliding(table, &stage.key, image_stage)?;
-                }
-                Some(Machine::Machines(table, _)) => {
-                    reader.machines(table, &stage.key, image_stage)?;
-                }
-                Some(Machine::TopK(table)) => reader.top_k(table, image_stage)?,
-                None => {}
-            }
-        }
-        for (ends, senders) in shard.exchanges.iter_mut().zip(image.senders) {
-            match (ends, senders) {
-                (Some(ends), Some(senders)) if ends.senders.len() == senders.len() => {
-                    ends.senders = senders;
-                }
-                (None, None) => {}
-                (Some(_) | None, _) => return Err(other_plan("the number of shards")),
-            }
+        let mut image = Input(bytes);
+        let mut shard = Self::new(plan, symbols, id, shards);
+        shard.take_part(image.bytes()?)?;
+        while !image.is_empty() {
+            shard.take_piece(image.bytes()?)?;
         }
         shard.recall_sent();
-        if plan.engine.pace().is_some() {
+        if shard.plan.engine.pace().is_some() {
             shard.touch_news();
         }
         Ok(shard)
     }
-}
 
-fn other_plan(what: &str) -> ImageError {
-    ImageError::OtherPlan { what: what.into() }
-}
-
-/// The values of all accumulators of a machine, in one order.
-fn accumulators(machine: &mut KeyMachine) -> impl Iterator<Item = &mut Values> {
-    machine.windows.iter_mut().flat_map(|open| {
-        let owed = open.owed.iter_mut().map(|owed| &mut owed.values);
-        let all = [&mut open.delta, &mut open.total].into_iter().chain(owed);
-        all.filter(|values| !values.is_absent())
-    })
+    fn take_piece(&mut self, piece: &[u8]) -> Result<(), ImageError> {
+        for segment in segment::segments(piece)? {
+            let mut segment = segment?;
+            let plan = Arc::clone(&self.plan);
+            let stage = plan.stage(segment.stage);
+            let machine = stage.and_then(|stage| self.machines.get_mut(stage.id.index()));
+            let (Some(stage), Some(machine)) = (stage, machine) else {
+                return Err(other_plan(&format!("stage `{}`", segment.stage)));
+            };
+            if segment.group.0 >= plan.key_groups {
+                return Err(other_plan("the number of key groups"));
+            }
+            if !segment.is_base {
+                return Err(ImageError::Damaged("changes stand alone"));
+            }
+            let found = Shape::of(stage);
+            if segment.shape.fields != found.fields {
+                return Err(other_plan("a key"));
+            }
+            if segment.shape.words != found.words {
+                return Err(other_plan("an aggregate"));
+            }
+            if segment.shape.has_total != found.has_total {
+                return Err(other_plan("the accumulation mode"));
+            }
+            let form = form(machine, segment.kind, stage, &self.symbols);
+            let Some(table) = table_mut(machine, segment.kind) else {
+                return Err(other_plan(&format!("the window or trigger of `{}`", stage.name)));
+            };
+            while !segment.entries.is_empty() {
+                let (name, content) = segment::entry(&mut segment.entries)?;
+                table.install(name, content, &form)?;
+            }
+        }
+        Ok(())
+    }
 }

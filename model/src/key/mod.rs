@@ -12,6 +12,7 @@ mod router;
 mod stable;
 
 pub use packer::KeyPacker;
+pub(crate) use router::Placing;
 pub use router::Router;
 pub(crate) use stable::stable_datum_hash;
 pub use stable::{KEY_GROUPS, KEY_VERSION, KeyGroup, encode, stable_hash};

@@ -1,20 +1,65 @@
-//! Which shard owns a key.
+//! Where a key belongs: its group, and the shard that owns that.
 
-use super::{KeyGroup, KeyLayout, KeyPacker, encode, stable_hash};
+use super::stable::encode_packed;
+use super::{KeyGroup, KeyLayout, KeyPacker, stable_hash};
+use crate::plan::{Plan, Stage};
 use crate::row::{Field, RowLayout};
 use crate::symbol::Symbols;
+
+/// Finds the group of a row or key by the fields that place it.
+#[derive(Debug)]
+pub(crate) struct Placing {
+    layout: KeyLayout,
+    packer: KeyPacker,
+    groups: u16,
+    key: Vec<u64>,
+    encoded: Vec<u8>,
+}
+
+impl Placing {
+    /// By `layout`, whose keys `packer` makes, among `groups`.
+    pub(crate) fn new(layout: KeyLayout, packer: KeyPacker, groups: u16) -> Self {
+        let key = vec![0; layout.words()];
+        Self { layout, packer, groups, key, encoded: Vec::new() }
+    }
+
+    /// Of the keys that the state of `stage` is kept by: those of its exchange, or else as the
+    /// records below it are placed.
+    pub(crate) fn of_stage(plan: &Plan, stage: &Stage) -> Self {
+        let key = stage.top_k.as_ref().map_or(&stage.key, |top_k| &top_k.parent);
+        let fields = plan.placing_fields(stage);
+        let numbers: Vec<_> = fields.iter().filter_map(|field| key.field(field)).collect();
+        let fields = numbers.iter().filter_map(|number| key.fields().get(*number).cloned());
+        let layout = KeyLayout::new(fields);
+        let packer = KeyPacker::from_key(&layout, key, &numbers);
+        Self::new(layout, packer, plan.key_groups)
+    }
+
+    fn pack(&mut self, source: &[u64]) {
+        self.packer.pack(source, &mut self.key);
+    }
+
+    fn group_of_packed(&mut self, symbols: &Symbols) -> KeyGroup {
+        self.encoded.clear();
+        encode_packed(&self.layout, &self.key, symbols, &mut self.encoded);
+        KeyGroup::of(stable_hash(&self.encoded), self.groups)
+    }
+
+    /// The group of `source`, a row or key of the layout that the packer reads.
+    pub(crate) fn group(&mut self, source: &[u64], symbols: &Symbols) -> KeyGroup {
+        self.pack(source);
+        self.group_of_packed(symbols)
+    }
+}
 
 /// Finds the shard of a row, remembering what it found: the stable hash is computed once per
 /// shard key, not once per record.
 #[derive(Debug)]
 pub struct Router {
-    layout: KeyLayout,
-    packer: KeyPacker,
-    groups: u16,
+    placing: Placing,
     shards: usize,
     /// Shards of the keys seen, by packed key. Cleared when it reaches `CACHE_MAX`.
     known: hashbrown::HashMap<Box<[u64]>, u32, foldhash::fast::RandomState>,
-    key: Vec<u64>,
 }
 
 impl Router {
@@ -33,8 +78,8 @@ impl Router {
 
     /// A router by `layout`, whose keys `packer` makes.
     pub fn new(layout: KeyLayout, packer: KeyPacker, groups: u16, shards: usize) -> Self {
-        let key = vec![0; layout.words()];
-        Self { layout, packer, groups, shards, known: hashbrown::HashMap::default(), key }
+        let placing = Placing::new(layout, packer, groups);
+        Self { placing, shards, known: hashbrown::HashMap::default() }
     }
 
     /// The shard that owns the key of `source`, a row or key of the layout that the packer reads.
@@ -42,18 +87,16 @@ impl Router {
         if self.shards <= 1 {
             return 0;
         }
-        self.packer.pack(source, &mut self.key);
-        if let Some(shard) = self.known.get(self.key.as_slice()) {
+        self.placing.pack(source);
+        if let Some(shard) = self.known.get(self.placing.key.as_slice()) {
             return *shard as usize;
         }
-        let mut encoded = Vec::new();
-        encode(&self.layout.values(&self.key, symbols), &mut encoded);
-        let group = KeyGroup::of(stable_hash(&encoded), self.groups);
-        let shard = group.shard(self.groups, self.shards);
+        let group = self.placing.group_of_packed(symbols);
+        let shard = group.shard(self.placing.groups, self.shards);
         if self.known.len() >= Self::CACHE_MAX {
             self.known.clear();
         }
-        self.known.insert(self.key.as_slice().into(), shard as u32);
+        self.known.insert(self.placing.key.as_slice().into(), shard as u32);
         shard
     }
 }

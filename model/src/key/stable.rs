@@ -3,7 +3,7 @@
 //! It orders as the values do, starts with a version, and is hashed by XXH64: none of this ever
 //! changes, since it decides which shard, node or stored state a key belongs to.
 
-use super::canonical;
+use super::{KeyLayout, canonical};
 use crate::symbol::Symbols;
 use crate::value::{Datum, Value, ip_bits};
 
@@ -19,34 +19,62 @@ pub const KEY_VERSION: u8 = 1;
 pub fn encode(values: &[Value], out: &mut Vec<u8>) {
     out.push(KEY_VERSION);
     for value in values {
-        if *value == Value::Null {
-            out.push(0);
-            continue;
-        }
-        out.push(1);
         match value {
-            Value::Null => {}
-            Value::Bool(truth) => out.push(u8::from(*truth)),
-            Value::Int(number) => {
-                out.extend_from_slice(&((*number as u128) ^ (1 << 127)).to_be_bytes());
-            }
-            Value::Float(number) => {
-                let [bits, _] = canonical(Datum::Float(*number));
-                let turned = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
-                out.extend_from_slice(&turned.to_be_bytes());
-            }
-            Value::Text(text) | Value::Object(text) => {
-                for byte in text.bytes() {
-                    out.push(byte);
-                    if byte == 0 {
-                        out.push(0xff);
-                    }
-                }
-                out.extend_from_slice(&[0, 0]);
-            }
-            Value::Ip(address) => out.extend_from_slice(&ip_bits(*address).to_be_bytes()),
+            Value::Null => out.push(0),
+            Value::Bool(truth) => push_bool(*truth, out),
+            Value::Int(number) => push_int(*number, out),
+            Value::Float(number) => push_float(*number, out),
+            Value::Text(text) | Value::Object(text) => push_text(text, out),
+            Value::Ip(address) => push_ip(ip_bits(*address), out),
         }
     }
+}
+
+/// As [`encode`], of a packed key of `layout`.
+pub(super) fn encode_packed(layout: &KeyLayout, key: &[u64], symbols: &Symbols, out: &mut Vec<u8>) {
+    out.push(KEY_VERSION);
+    for field in 0..layout.fields().len() {
+        match layout.read(key, field) {
+            Datum::Null => out.push(0),
+            Datum::Bool(truth) => push_bool(truth, out),
+            Datum::Int(number) => push_int(number, out),
+            Datum::Float(number) => push_float(number, out),
+            Datum::Text(symbol) | Datum::Object(symbol) => push_text(symbols.text(symbol), out),
+            Datum::Ip(bits) => push_ip(bits, out),
+        }
+    }
+}
+
+fn push_bool(truth: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[1, u8::from(truth)]);
+}
+
+fn push_int(number: i128, out: &mut Vec<u8>) {
+    out.push(1);
+    out.extend_from_slice(&((number as u128) ^ (1 << 127)).to_be_bytes());
+}
+
+fn push_float(number: f64, out: &mut Vec<u8>) {
+    let [bits, _] = canonical(Datum::Float(number));
+    let turned = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+    out.push(1);
+    out.extend_from_slice(&turned.to_be_bytes());
+}
+
+fn push_text(text: &str, out: &mut Vec<u8>) {
+    out.push(1);
+    for byte in text.bytes() {
+        out.push(byte);
+        if byte == 0 {
+            out.push(0xff);
+        }
+    }
+    out.extend_from_slice(&[0, 0]);
+}
+
+fn push_ip(bits: u128, out: &mut Vec<u8>) {
+    out.push(1);
+    out.extend_from_slice(&bits.to_be_bytes());
 }
 
 /// The hash that places keys, over the stable form: XXH64 with seed 0. Fixed for ever.

@@ -111,16 +111,25 @@ impl SlidingTable {
         if recent.contains(time) { recent } else { self.grid.slice(time) }
     }
 
-    fn key(&self, id: ActorId) -> &[u64] {
+    /// The key of an actor.
+    pub(crate) fn key(&self, id: ActorId) -> &[u64] {
         let at = id as usize * self.key_words;
         self.keys.get(at..at + self.key_words).unwrap_or_default()
     }
 
+    fn find_hashed(&self, hash: u64, key: &[u64]) -> Option<ActorId> {
+        self.by_key.find(hash, |id| is_same_key(self.key(*id), key)).copied()
+    }
+
+    /// The actor of a key, if it has slices.
+    pub(crate) fn find(&self, key: &[u64]) -> Option<ActorId> {
+        self.find_hashed(self.windows.cells.hash(key), key)
+    }
+
     /// The actor of a key, made if there is none.
     fn actor(&mut self, hash: u64, key: &[u64]) -> ActorId {
-        let known = self.by_key.find(hash, |id| is_same_key(self.key(*id), key));
-        if let Some(id) = known {
-            return *id;
+        if let Some(id) = self.find_hashed(hash, key) {
+            return id;
         }
         let id = self.free.pop().unwrap_or_else(|| {
             self.actors.push(Actor::default());
@@ -280,12 +289,16 @@ impl SlidingTable {
         (self.by_key.len(), slices + tables + self.windows.cells.bytes())
     }
 
-    /// Keys with their slices: where they start, and what is in them.
-    pub(crate) fn slices(
-        &self,
-    ) -> impl Iterator<Item = (&[u64], impl Iterator<Item = (EventTime, &[u64])>)> {
-        let actors = self.actors.iter().enumerate().filter(|(_, actor)| actor.next.is_some());
-        actors.map(|(id, actor)| (self.key(id as ActorId), actor.slices.iter(self.sum.len())))
+    /// The actors that have slices.
+    pub(crate) fn actors(&self) -> impl Iterator<Item = ActorId> {
+        let actors = (0..).zip(&self.actors).filter(|(_, actor)| actor.next.is_some());
+        actors.map(|(id, _)| id)
+    }
+
+    /// The slices of an actor: where they start, and what is in them.
+    pub(crate) fn slices_of(&self, id: ActorId) -> impl Iterator<Item = (EventTime, &[u64])> {
+        let actor = self.actors.get(id as usize);
+        actor.into_iter().flat_map(|actor| actor.slices.iter(self.sum.len()))
     }
 
     /// Every open window with its key: those that have been fired and are kept, and those that have

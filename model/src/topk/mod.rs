@@ -218,17 +218,25 @@ impl TopKTable {
         Ok(())
     }
 
-    /// The group of a parent key and window, made if it is new.
-    pub(crate) fn group(&mut self, parent: &[u64], window: Window) -> GroupId {
-        let hash = group_hash(&self.hasher, parent, window);
-        let groups = &self.groups;
+    fn find_hashed(&self, hash: u64, parent: &[u64], window: Window) -> Option<GroupId> {
         let is_same = |number: &GroupId| {
-            groups
+            self.groups
                 .get(*number as usize)
                 .is_some_and(|group| &*group.parent == parent && group.window == Some(window))
         };
-        if let Some(number) = self.by_parent.find(hash, is_same) {
-            return *number;
+        self.by_parent.find(hash, is_same).copied()
+    }
+
+    /// The group of a parent key and window, if there is one.
+    pub(crate) fn find(&self, parent: &[u64], window: Window) -> Option<GroupId> {
+        self.find_hashed(group_hash(&self.hasher, parent, window), parent, window)
+    }
+
+    /// The group of a parent key and window, made if it is new.
+    pub(crate) fn group(&mut self, parent: &[u64], window: Window) -> GroupId {
+        let hash = group_hash(&self.hasher, parent, window);
+        if let Some(number) = self.find_hashed(hash, parent, window) {
+            return number;
         }
         let number = self.free.pop().unwrap_or_else(|| {
             self.groups.push(Group::default());

@@ -78,6 +78,13 @@ impl TriggerState {
         }
     }
 
+    /// Whether it can be the state of `trigger`.
+    pub(crate) fn fits(&self, trigger: &Trigger) -> bool {
+        let inner = trigger.children();
+        let mut pairs = inner.iter().zip(&self.children);
+        inner.len() == self.children.len() && pairs.all(|(inner, state)| state.fits(inner))
+    }
+
     /// Whether the trigger will never fire again.
     pub const fn is_finished(&self) -> bool {
         self.is_finished

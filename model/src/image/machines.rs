@@ -1,0 +1,168 @@
+//! Entries of a table of machines: the open windows of a key, with their triggers, holds, what they
+//! owe and what they keep.
+
+use super::bytes::{Input, put_number, put_signed};
+use super::form::{Form, put_sent, put_window, sent, window};
+use super::keyed::Keyed;
+use super::{ImageError, other_plan};
+use crate::kept::{Kept, KeptValue};
+use crate::key_machine::KeyMachine;
+use crate::machine_table::MachineTable;
+use crate::open_window::{OpenWindow, Owed};
+use crate::time::EventTime;
+use crate::trigger::TriggerState;
+
+const HAS_NEWS: u8 = 1;
+const HAS_LATE: u8 = 2;
+const IS_WITHDRAWN: u8 = 4;
+const IS_HELD: u8 = 8;
+const IS_TOLD: u8 = 16;
+const KEEPS_VALUES: u8 = 32;
+
+fn put_open(open: &OpenWindow, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {
+    put_window(out, open.window);
+    let kept = open.kept.iter(form.aggregates()).count();
+    let flags = [
+        (open.has_news, HAS_NEWS),
+        (open.has_late, HAS_LATE),
+        (open.is_withdrawn, IS_WITHDRAWN),
+        (open.hold.is_some(), IS_HELD),
+        (open.told.is_some(), IS_TOLD),
+        (kept > 0, KEEPS_VALUES),
+    ];
+    out.push(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
+    put_sent(out, open.sent);
+    put_number(out, u64::from(open.index));
+    put_signed(out, open.rows);
+    for time in open.hold.iter().chain(&open.told) {
+        put_signed(out, time.as_millis());
+    }
+    *out = postcard::to_extend(&open.trigger, std::mem::take(out))?;
+    form.put_values(out, &open.delta)?;
+    form.put_values(out, &open.total)?;
+    put_number(out, open.owed.len() as u64);
+    open.owed.iter().try_for_each(|owed| put_owed(owed, form, out))?;
+    if kept > 0 {
+        put_number(out, kept as u64);
+        open.kept.iter(form.aggregates()).for_each(|value| put_kept(value, form, out));
+    }
+    Ok(())
+}
+
+fn open(
+    input: &mut Input<'_>,
+    table: &MachineTable,
+    form: &Form<'_>,
+) -> Result<OpenWindow, ImageError> {
+    let window = window(input)?;
+    let flags = input.byte()?;
+    let has = |flag| flags & flag != 0;
+    let (sent, index, rows) = (sent(input)?, input.small()?, input.signed()?);
+    let mut time = |flag| -> Result<Option<EventTime>, ImageError> {
+        if has(flag) { Ok(Some(EventTime::from_millis(input.signed()?))) } else { Ok(None) }
+    };
+    let (hold, told) = (time(IS_HELD)?, time(IS_TOLD)?);
+    let (trigger, rest) = postcard::take_from_bytes::<TriggerState>(input.0)?;
+    if !trigger.fits(&table.rules.trigger) {
+        return Err(other_plan("a trigger"));
+    }
+    *input = Input(rest);
+    let (delta, total) = (form.values(input)?, form.values(input)?);
+    let mut owed = Vec::new();
+    for _ in 0..input.number()? {
+        owed.push(read_owed(input, form)?);
+    }
+    let mut kept = Kept::new(&table.rules.keeps_values, form.aggregates());
+    if has(KEEPS_VALUES) {
+        for _ in 0..input.number()? {
+            let added = kept.add(read_kept(input, form)?, form.aggregates(), form.symbols);
+            added.map_err(|_| other_plan("a kept value"))?;
+        }
+    }
+    Ok(OpenWindow {
+        window,
+        delta,
+        total,
+        trigger,
+        hold,
+        owed,
+        index,
+        sent,
+        is_withdrawn: has(IS_WITHDRAWN),
+        told,
+        rows,
+        kept,
+        has_news: has(HAS_NEWS),
+        has_late: has(HAS_LATE),
+        is_touched: false,
+    })
+}
+
+fn put_owed(owed: &Owed, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {
+    put_window(out, owed.window);
+    put_number(out, u64::from(owed.index));
+    put_sent(out, owed.sent);
+    out.push(u8::from(owed.told.is_some()));
+    if let Some(told) = owed.told {
+        put_signed(out, told.as_millis());
+    }
+    form.put_values(out, &owed.values)
+}
+
+fn read_owed(input: &mut Input<'_>, form: &Form<'_>) -> Result<Owed, ImageError> {
+    let (window, index, sent) = (window(input)?, input.small()?, sent(input)?);
+    let told = match input.byte()? {
+        0 => None,
+        _ => Some(EventTime::from_millis(input.signed()?)),
+    };
+    Ok(Owed { window, index, sent, told, values: form.values(input)? })
+}
+
+fn put_kept(value: KeptValue, form: &Form<'_>, out: &mut Vec<u8>) {
+    put_number(out, value.aggregate as u64);
+    form.put_datum(out, value.datum);
+    put_signed(out, value.time.as_millis());
+    put_signed(out, value.count);
+}
+
+fn read_kept(input: &mut Input<'_>, form: &Form<'_>) -> Result<KeptValue, ImageError> {
+    let aggregate = input.small()? as usize;
+    let accumulator = form.aggregates().accumulators().get(aggregate);
+    let accumulator = accumulator.ok_or_else(|| other_plan("a kept value"))?;
+    let datum = form.datum(input, (accumulator.ty, &accumulator.name))?;
+    let (time, count) = (EventTime::from_millis(input.signed()?), input.signed()?);
+    Ok(KeptValue { aggregate, datum, time, count })
+}
+
+impl Keyed for MachineTable {
+    fn entries(&self) -> Vec<u32> {
+        self.ids().collect()
+    }
+
+    fn name(&self, entry: u32, name: &mut Vec<u64>) {
+        name.extend_from_slice(self.get(entry).map_or(&[], |actor| &actor.key));
+    }
+
+    fn put(&self, entry: u32, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {
+        let windows = self.get(entry).map_or(&[][..], |actor| &actor.machine.windows);
+        put_number(out, windows.len() as u64);
+        windows.iter().try_for_each(|open| put_open(open, form, out))
+    }
+
+    fn install(
+        &mut self,
+        mut name: Input<'_>,
+        mut content: Input<'_>,
+        form: &Form<'_>,
+    ) -> Result<Option<u32>, ImageError> {
+        let (key, _) = form.name(&mut name)?;
+        if self.find(&key).is_some() {
+            return Ok(None);
+        }
+        let mut machine = KeyMachine::default();
+        for _ in 0..content.number()? {
+            machine.windows.push(open(&mut content, self, form)?);
+        }
+        Ok(Some(self.restore(&key, machine)))
+    }
+}

@@ -1,0 +1,154 @@
+//! Segments: entries of one table and key group; and pieces, which hold segments.
+//!
+//! A piece is a version and segments one after another; a segment is the name of its stage, the kind
+//! of the table, the number of the group, whether it is a base, the shape of its entries, and the
+//! entries behind their length. An entry is a name and what it holds, each behind its length; one
+//! that holds nothing is gone. All that is needed to find an entry, or to skip it, is in the bytes.
+
+use super::bytes::{Input, put_bytes, put_number};
+use super::{IMAGE_VERSION, ImageError};
+use crate::key::KeyGroup;
+use crate::pane::StageId;
+use crate::plan::{Plan, Stage};
+
+/// What kind of table the entries of a segment are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TableKind {
+    /// Windows of keys, in cells.
+    Windows,
+    /// Slices of sliding windows.
+    Slices,
+    /// Key machines.
+    Machines,
+    /// Top-K lists.
+    Lists,
+}
+
+impl TableKind {
+    const ALL: [Self; 4] = [Self::Windows, Self::Slices, Self::Machines, Self::Lists];
+
+    /// Its number as it is stored. Never changed.
+    const fn number(self) -> u8 {
+        match self {
+            Self::Windows => 0,
+            Self::Slices => 1,
+            Self::Machines => 2,
+            Self::Lists => 3,
+        }
+    }
+}
+
+/// A table of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct TableId {
+    pub(super) stage: StageId,
+    pub(super) kind: TableKind,
+}
+
+/// Entries of one table and key group, on their way out.
+#[derive(Debug, Clone)]
+pub struct Segment {
+    pub(super) table: TableId,
+    pub(super) group: KeyGroup,
+    /// Whether these are all entries of the group, together with the segments that follow it in its
+    /// epoch; else those that have changed.
+    pub(super) is_base: bool,
+    pub(super) entries: Vec<u8>,
+}
+
+/// What entries must agree about with the plan that reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Fields of the key.
+    pub(super) fields: u64,
+    /// Words of the accumulators.
+    pub(super) words: u64,
+    /// Whether totals are kept.
+    pub(super) has_total: bool,
+}
+
+impl Shape {
+    pub(super) fn of(stage: &Stage) -> Self {
+        Self {
+            fields: stage.key.fields().len() as u64,
+            words: stage.aggregates.words() as u64,
+            has_total: stage.keeps_total(),
+        }
+    }
+}
+
+/// Packs segments into pieces of about `bytes`, in order.
+pub fn pack(plan: &Plan, segments: Vec<Segment>, bytes: usize) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    let mut piece = Vec::new();
+    for segment in segments {
+        let Some(stage) = plan.stages.get(segment.table.stage.index()) else { continue };
+        if piece.is_empty() {
+            put_number(&mut piece, u64::from(IMAGE_VERSION));
+        }
+        put_bytes(&mut piece, stage.name.as_bytes());
+        piece.push(segment.table.kind.number());
+        put_number(&mut piece, u64::from(segment.group.0));
+        piece.push(u8::from(segment.is_base));
+        let shape = Shape::of(stage);
+        put_number(&mut piece, shape.fields);
+        put_number(&mut piece, shape.words);
+        piece.push(u8::from(shape.has_total));
+        put_bytes(&mut piece, &segment.entries);
+        if piece.len() >= bytes {
+            pieces.push(std::mem::take(&mut piece));
+        }
+    }
+    pieces.extend((!piece.is_empty()).then_some(piece));
+    pieces
+}
+
+/// A segment of a piece that is read.
+pub(super) struct StoredSegment<'a> {
+    pub(super) stage: &'a str,
+    pub(super) kind: TableKind,
+    pub(super) group: KeyGroup,
+    pub(super) is_base: bool,
+    pub(super) shape: Shape,
+    pub(super) entries: Input<'a>,
+}
+
+/// The segments of a piece.
+pub(super) fn segments(
+    piece: &[u8],
+) -> Result<impl Iterator<Item = Result<StoredSegment<'_>, ImageError>>, ImageError> {
+    let mut input = Input(piece);
+    let found = input.small()?;
+    if found != u32::from(IMAGE_VERSION) {
+        return Err(ImageError::Version { found });
+    }
+    Ok(std::iter::from_fn(move || {
+        if input.is_empty() {
+            return None;
+        }
+        let segment = segment(&mut input);
+        if segment.is_err() {
+            input = Input(&[]);
+        }
+        Some(segment)
+    }))
+}
+
+fn segment<'a>(input: &mut Input<'a>) -> Result<StoredSegment<'a>, ImageError> {
+    let stage = input.text()?;
+    let kind = input.byte()?;
+    let kind = TableKind::ALL.into_iter().find(|known| known.number() == kind);
+    let kind = kind.ok_or(ImageError::Damaged("a table is of no known kind"))?;
+    let group = u16::try_from(input.small()?);
+    let group = KeyGroup(group.map_err(|_| ImageError::Damaged("a key group is too large"))?);
+    let is_base = input.byte()? != 0;
+    let shape =
+        Shape { fields: input.number()?, words: input.number()?, has_total: input.byte()? != 0 };
+    let entries = Input(input.bytes()?);
+    Ok(StoredSegment { stage, kind, group, is_base, shape, entries })
+}
+
+/// The next entry of a segment: its name, and what it holds; nothing if it is gone.
+pub(super) fn entry<'a>(entries: &mut Input<'a>) -> Result<(Input<'a>, Input<'a>), ImageError> {
+    Ok((Input(entries.bytes()?), Input(entries.bytes()?)))
+}

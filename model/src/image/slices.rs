@@ -1,0 +1,44 @@
+//! Entries of a table of slices: all slices of a key, oldest first, each its start and its words.
+
+use super::ImageError;
+use super::bytes::{Input, put_number, put_signed};
+use super::form::Form;
+use super::keyed::Keyed;
+use crate::sliding::SlidingTable;
+use crate::time::EventTime;
+
+impl Keyed for SlidingTable {
+    fn entries(&self) -> Vec<u32> {
+        self.actors().collect()
+    }
+
+    fn name(&self, entry: u32, name: &mut Vec<u64>) {
+        name.extend_from_slice(self.key(entry));
+    }
+
+    fn put(&self, entry: u32, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {
+        put_number(out, self.slices_of(entry).count() as u64);
+        for (start, values) in self.slices_of(entry) {
+            put_signed(out, start.as_millis());
+            form.put_words(out, values);
+        }
+        Ok(())
+    }
+
+    fn install(
+        &mut self,
+        mut name: Input<'_>,
+        mut content: Input<'_>,
+        form: &Form<'_>,
+    ) -> Result<Option<u32>, ImageError> {
+        let (key, _) = form.name(&mut name)?;
+        if self.find(&key).is_some() {
+            return Ok(None);
+        }
+        for _ in 0..content.number()? {
+            let start = EventTime::from_millis(content.signed()?);
+            self.restore(&key, start, &form.new_words(&mut content)?);
+        }
+        Ok(self.find(&key))
+    }
+}
