@@ -1,5 +1,7 @@
 //! Who is in a node, and what they send each other: the messages of the actors, without addresses.
 
+use nilometer_actors::checkpoint::Piece;
+use nilometer_model::epoch::Epoch;
 use nilometer_model::late::LateBatch;
 use nilometer_model::node::Mark;
 use nilometer_model::node::credit::Credit;
@@ -10,14 +12,16 @@ use nilometer_model::time::{EventTime, ProcessingTime, Watermark};
 use nilometer_model::watermark::Progress;
 use std::sync::Arc;
 
-/// One of those who have a mailbox; the clock has none.
+/// One of those who have a mailbox; the clock and the host have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Who {
     Coordinator,
     Source(usize),
     Shard(usize),
     Sink(usize),
+    Store,
     Clock,
+    Host,
 }
 
 /// How many records of each partition a mark lies behind.
@@ -32,15 +36,21 @@ pub(crate) enum Letter {
     Returned(Credit),
     Granted(Option<EventTime>),
     CycleBegun(u64),
+    EpochBegun,
+    Drain,
     // To the coordinator.
     Progress { report: Progress, handed_on: u64 },
     Waiting { partition: u32, head: EventTime, watermark: Watermark },
     Cut { partition: u32, after: u64 },
     Ended(u32),
     CycleFinished { shard: usize, number: u64 },
+    Concluded(Epoch),
+    GivenUp,
     // To shards.
     Records { batch: RowBatch, credit: Credit, source: usize },
-    Marked(Mark, Covered),
+    Marked { mark: Mark, covered: Covered, epoch: Epoch },
+    Barrier(u32),
+    Aligned { shard: usize, round: usize },
     Exchanged { deltas: ExchangeDeltas, bytes: usize, sender: usize },
     StageMarked(ExchangeMark),
     Closed(usize),
@@ -49,7 +59,13 @@ pub(crate) enum Letter {
     Panes { panes: Arc<PaneBatch>, bytes: usize, shard: usize },
     Late { late: Arc<LateBatch>, bytes: usize, shard: usize },
     Passed { shard: usize, watermark: Watermark },
-    PassedAll,
+    PassedAll(usize),
+    PassedBarrier(usize),
+    Durable(Epoch),
+    // To the store.
+    Part(Vec<Piece>),
+    Published { sink: usize, epoch: Epoch },
+    Finished,
 }
 
 impl Letter {
@@ -74,7 +90,11 @@ impl Letter {
             Self::Late { late, shard, .. } => {
                 format!("{} late copies of shard {shard}, stage {}", late.len(), late.stage.0)
             }
-            Self::Marked(mark, _) => format!("{mark:?}"),
+            Self::Marked { mark, epoch, .. } => format!("{mark:?} behind epoch {epoch}"),
+            Self::Part(pieces) => {
+                let names: Vec<_> = pieces.iter().map(|(name, _)| &**name).collect();
+                format!("part {}", names.join(" "))
+            }
             Self::Turn
             | Self::Returned(_)
             | Self::Granted(_)
@@ -87,7 +107,17 @@ impl Letter {
             | Self::Closed(_)
             | Self::Handled(_)
             | Self::Passed { .. }
-            | Self::PassedAll => format!("{self:?}"),
+            | Self::EpochBegun
+            | Self::Drain
+            | Self::Concluded(_)
+            | Self::GivenUp
+            | Self::Barrier(_)
+            | Self::Aligned { .. }
+            | Self::PassedAll(_)
+            | Self::PassedBarrier(_)
+            | Self::Durable(_)
+            | Self::Published { .. }
+            | Self::Finished => format!("{self:?}"),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! A whole node, simulated: sources, coordinator, shards and sinks on one thread, in every
-//! interleaving that a seed picks.
+//! A whole node, simulated: sources, coordinator, shards, sinks and a store on one thread, in every
+//! interleaving that a seed picks; killed at any step, with a disk that loses what was not flushed,
+//! and started again.
 //!
 //! `SIM_SEED=n cargo test --test sim` runs one seed again; `SIM_SEEDS=n` says how many fresh ones
 //! there are (300). A seed that has failed goes into `seeds.txt`, which runs first. At the end every
@@ -12,12 +13,16 @@
 )]
 
 mod dice;
+mod endings;
+mod handling;
 #[expect(dead_code, reason = "shared with the property tests, which use more of it")]
 #[path = "../property/job.rs"]
 mod job;
 mod letters;
 mod negative;
+mod node;
 mod options;
+mod output;
 mod partition;
 mod probes;
 #[expect(dead_code, reason = "shared with the property tests, which use more of it")]
@@ -26,6 +31,7 @@ mod records;
 #[expect(dead_code, reason = "shared with the property tests, which use more of it")]
 #[path = "../property/sinks.rs"]
 mod sinks;
+mod storing;
 #[path = "../property/triggers.rs"]
 mod triggers;
 mod verdict;
@@ -134,7 +140,7 @@ fn a_seed_decides_everything() {
         let trace = || {
             let mut world = World::new(seed, None);
             world.run();
-            (world.trace(), world.watch.panes)
+            (world.trace(), world.watch.panes, world.outputs.map(|output| output.settled()))
         };
         assert_eq!(trace(), trace());
     }

@@ -6,7 +6,7 @@ use crate::world::Sabotage;
 /// What is said of runs with this sabotage, until all `rules` have been named.
 fn found_out(sabotage: Sabotage, rules: &[&str]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
-    for seed in 0..60 {
+    for seed in 0..500 {
         said.extend(simulate(seed, Some(sabotage)).err().map(|failed| failed.said()));
         if rules.iter().all(|rule| said.iter().any(|said| said.contains(rule))) {
             break;
@@ -24,6 +24,12 @@ fn a_node_that_breaks_a_promise_is_found_out() {
         (Sabotage::PanesLost, &["PANE-2", "ROLL-1"]),
         (Sabotage::PassedOvertakes, &["ORDER-1"]),
         (Sabotage::CreditsLost, &["LIVENESS"]),
+        (Sabotage::BarrierOvertakes, &["POS-1"]),
+        (Sabotage::MarkNotHeld, &["POS-1"]),
+        (Sabotage::RecordsNotHeld, &["POS-1"]),
+        (Sabotage::PublishedEarly, &["EPOCH-2"]),
+        (Sabotage::PartMissing, &["EPOCH-2"]),
+        (Sabotage::NotRepublished, &["PANE-2", "ROLL-1"]),
     ] {
         let said = found_out(sabotage, rules);
         for rule in rules {

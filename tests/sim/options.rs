@@ -3,7 +3,9 @@
 //! the next.
 
 use crate::dice::Dice;
+use crate::endings::Place;
 use crate::job::{Style, jobs};
+use crate::node::PUNCTUATION;
 use crate::partition::{Entry, Partition};
 use crate::records::{record, values};
 use crate::wide::{Closing, wide_jobs};
@@ -40,6 +42,23 @@ pub(crate) struct Options {
     pub(crate) tick_in: usize,
     /// Whether sinks are slow, and shards.
     pub(crate) is_slow: (bool, bool),
+    /// How its state is stored, if it is.
+    pub(crate) stored: Option<Stored>,
+}
+
+/// How state is stored, and what becomes of processes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stored {
+    /// From one epoch to the next.
+    pub(crate) interval: Span,
+    /// Processes that do not come to their end, at most.
+    pub(crate) endings: usize,
+    /// One of how many steps ends a process, as long as there are endings left.
+    pub(crate) ends_in: usize,
+    /// Where processes like to die.
+    pub(crate) favourite: Place,
+    /// By sink: whether its output can be cut off.
+    pub(crate) can_be_cut: [bool; 2],
 }
 
 fn millis(millis: i64) -> Span {
@@ -62,6 +81,10 @@ impl Options {
         for grouping in &mut job.groupings {
             grouping.late = Some(LateSpec { sink: "late".into(), include_late: true });
         }
+        // Read by every partition that is punctuated.
+        job.extra_fields = vec![PUNCTUATION.into()];
+        let stored = engine == Engine::Streaming && dice.below(3) > 0;
+        let stored = stored.then(|| stored_as(dice));
         let plan = plan_for(&job, engine).unwrap_or_else(|errors| panic!("{errors:?}"));
         let base = match dice.below(12) {
             0 => i64::MIN + 50,
@@ -84,8 +107,19 @@ impl Options {
             clock_jumps: dice.one_in(4),
             tick_in: dice.pick(&[12, 40, 100]),
             is_slow: (dice.one_in(4), dice.one_in(6)),
+            stored,
             job,
         }
+    }
+}
+
+fn stored_as(dice: &mut Dice) -> Stored {
+    Stored {
+        interval: millis(dice.pick(&[1, 2, 5, 20, 100])),
+        endings: dice.pick(&[0, 1, 2, 3, 4, 6, 9]),
+        ends_in: dice.pick(&[40, 100, 300, 1_000]),
+        favourite: dice.pick(&Place::ALL),
+        can_be_cut: [dice.one_in(2), dice.one_in(2)],
     }
 }
 
@@ -111,6 +145,7 @@ fn watermark(dice: &mut Dice) -> WatermarkSettings {
     let spec = match dice.below(10) {
         0 => WatermarkSpec::EndOfInput,
         1 => WatermarkSpec::Ingestion,
+        3 => WatermarkSpec::Punctuated,
         2 => {
             let percentile = Percentile::from_percent(80.0).unwrap();
             WatermarkSpec::Percentile { percentile, out_of_orderness }

@@ -30,6 +30,16 @@ impl Partition {
         self.entries.get(self.read).map(|entry| entry.at)
     }
 
+    /// Where it is, as a source tells it.
+    pub(crate) fn position(&self) -> Vec<u8> {
+        (self.read as u64).to_le_bytes().into()
+    }
+
+    /// Goes on where it was.
+    pub(crate) fn resume(&mut self, position: &[u8]) {
+        self.read = u64::from_le_bytes(position.try_into().unwrap()) as usize;
+    }
+
     /// Whether reading it now would tell anything new.
     pub(crate) fn has_news(&self, now: i64) -> bool {
         self.next_at().unwrap_or(self.ends_at) <= now

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The paths that some run must come by.
-pub(crate) const ALL: [&str; 24] = [
+pub(crate) const ALL: [&str; 43] = [
     "early pane",
     "late pane",
     "pane of a window that timed out",
@@ -28,6 +28,25 @@ pub(crate) const ALL: [&str; 24] = [
     "cycle of micro-batches",
     "record that jumps ten years",
     "batch",
+    "punctuated partition",
+    "epoch is stored",
+    "record waits for a cut",
+    "output waits for a cut",
+    "crash with no epoch under way",
+    "crash before a shard is cut",
+    "crash between the cuts of two shards",
+    "crash with some parts written",
+    "crash with all parts written and no commit row",
+    "crash with the commit row written and not flushed",
+    "crash with an epoch flushed and nobody told",
+    "crash with an epoch durable and nothing published",
+    "crash with a block half published",
+    "crash between two sinks",
+    "crash with an epoch published and not marked",
+    "crash while it starts again",
+    "drain, and a start behind it",
+    "disk that fills up",
+    "start behind the end",
 ];
 
 /// How often each was come by.

@@ -6,8 +6,8 @@
 //! all records but for those.
 
 use crate::sinks::Sinks;
-use crate::watch::{Listed, Watch};
-use crate::world::World;
+use crate::watch::Listed;
+use crate::world::{LATE, PANES, World};
 use nilometer_model::account::StageAccount;
 use nilometer_model::batch::{Arrival, Closed, Evaluation, Place, evaluate_without, readers};
 use nilometer_model::invariant::{GC_1, LATE_1, ROLL_1};
@@ -17,16 +17,21 @@ use std::collections::BTreeMap;
 
 /// Judges a run that has ended.
 pub(crate) fn judge(world: &World) {
-    for (number, shard) in world.shards.iter().enumerate() {
-        let shard = shard.shard();
+    for (number, shard) in world.node.shards.iter().enumerate() {
+        let shard = shard.node.shard();
         assert!(shard.is_empty(), "{GC_1}: shard {number} still has {:?}", shard.windows());
     }
-    let totals = expected(world);
+    let late = world.outputs[LATE].settled().into_iter();
+    let late: Vec<_> = late.map(|number| &world.watch.late[number as usize]).collect();
+    let totals = expected(world, &late);
     let plan = &world.options.plan;
     let is_observed =
         |place: &Place| plan.stage(&place.grouping).is_some_and(|stage| !stage.sinks.is_empty());
     let wanted: BTreeMap<_, _> = totals.iter().filter(|(place, _)| is_observed(place)).collect();
-    let sinks = Sinks::of(plan, &world.watch.panes).unwrap_or_else(|rule| panic!("{rule}"));
+    let published = world.outputs[PANES].settled().into_iter();
+    let published: Vec<_> =
+        published.map(|number| world.watch.panes[number as usize].clone()).collect();
+    let sinks = Sinks::of(plan, &published).unwrap_or_else(|rule| panic!("{rule}"));
     let sinks = sinks.settle(plan, &wanted).unwrap_or_else(|rule| panic!("{rule}"));
     for place in wanted.keys() {
         assert!(sinks.has(place), "{ROLL_1}: no sink has {place:?}");
@@ -38,16 +43,18 @@ pub(crate) fn judge(world: &World) {
         let difference = sinks.differs(stage, place, values);
         assert!(difference.is_none(), "{ROLL_1}: {place:?}: {difference:?}");
     }
-    account(world);
+    account(world, &late);
 }
 
 /// Every record and every copy is counted once.
-fn account(world: &World) {
+fn account(world: &World, late: &[&Listed]) {
     let read: usize = world.options.partitions.iter().map(|known| known.entries.len()).sum();
-    let handled: u64 = world.shards.iter().map(|shard| shard.records_taken()).sum();
-    assert_eq!(read as u64, handled + world.watch.rejected, "a record is missing");
+    let handled: u64 = world.node.shards.iter().map(|shard| shard.node.records_taken()).sum();
+    let rejected: u64 =
+        world.node.sources.iter().map(|source| source.account.malformed.total()).sum();
+    assert_eq!(read as u64, handled + rejected, "a record is missing");
     let mut counted: BTreeMap<LateReason, u64> = BTreeMap::new();
-    for account in world.shards.iter().flat_map(|shard| shard.shard().accounts()) {
+    for account in world.node.shards.iter().flat_map(|shard| shard.node.shard().accounts()) {
         assert!(StageAccount::is_balanced(&account), "{account:?}");
         for (reason, count) in [
             (LateReason::Expired, account.expired),
@@ -58,13 +65,13 @@ fn account(world: &World) {
         }
     }
     for (reason, count) in counted {
-        let told = world.watch.late.iter().filter(|late| late.reason == reason).count();
+        let told = late.iter().filter(|late| late.reason == reason).count();
         assert_eq!(count, told as u64, "{LATE_1}: {reason:?} copies that nobody is told of");
     }
 }
 
 /// The totals that there must be; checks on the way that each shard drops what it must.
-fn expected(world: &World) -> BTreeMap<Place, Vec<Value>> {
+fn expected(world: &World, copies: &[&Listed]) -> BTreeMap<Place, Vec<Value>> {
     let (job, watch) = (&world.options.job, &world.watch);
     let readers = readers(job, &world.options.plan);
     let mut totals = BTreeMap::new();
@@ -75,7 +82,7 @@ fn expected(world: &World) -> BTreeMap<Place, Vec<Value>> {
     let mut all = Vec::new();
     let mut dropped = Closed::new();
     for (shard, log) in watch.logs.iter().enumerate() {
-        let late = || watch.late.iter().filter(move |late| late.shard == shard);
+        let late = || copies.iter().filter(move |late| late.shard == shard);
         let mut numbers = BTreeMap::new();
         let records = log.iter().filter(|(_, arrival)| matches!(arrival, Arrival::Record(_)));
         for (index, (number, record)) in records.enumerate() {
@@ -89,7 +96,7 @@ fn expected(world: &World) -> BTreeMap<Place, Vec<Value>> {
         let closed = closed.map(|copy| (numbers[&copy.record], copy.place.clone())).collect();
         let arrivals: Vec<_> = log.iter().map(|(_, arrival)| arrival.clone()).collect();
         let own = evaluate_without(job, &readers, &arrivals, &closed).unwrap();
-        check_dropped(watch, shard, &own);
+        check_dropped(copies, shard, &own);
         totals.extend(own.totals.into_iter().filter(|(place, _)| is_merging(place)));
     }
     let together = evaluate_without(job, &readers, &all, &dropped).unwrap();
@@ -102,12 +109,12 @@ fn is_dropped(late: &Listed) -> bool {
 }
 
 /// What a shard has dropped is what the oracle says.
-fn check_dropped(watch: &Watch, shard: usize, own: &Evaluation) {
+fn check_dropped(copies: &[&Listed], shard: usize, own: &Evaluation) {
     for (reason, wanted) in
         [(LateReason::Expired, &own.expired), (LateReason::Refused, &own.refused)]
     {
         let mut told: BTreeMap<Place, u64> = BTreeMap::new();
-        let listed = watch.late.iter().filter(|late| (late.shard, late.reason) == (shard, reason));
+        let listed = copies.iter().filter(|late| (late.shard, late.reason) == (shard, reason));
         for late in listed {
             *told.entry(late.place.clone()).or_default() += 1;
         }

@@ -2,14 +2,15 @@
 //!
 //! Every check names the invariant that it is of (`model::invariant`).
 
-use crate::letters::Letter;
+use crate::letters::{Covered, Letter};
 use crate::options::{Options, TEN_YEARS};
 use crate::probes::Probes;
 use crate::sinks::place_of;
-use crate::world::Seen;
+use crate::world::{PANES, Seen};
 use nilometer_model::batch::{Arrival, KeyValues, Place, Record};
+use nilometer_model::epoch::Epoch;
 use nilometer_model::ingest::Taken;
-use nilometer_model::invariant::{GC_1, LATE_1, ORDER_1, PANE_1, PANE_2, SHARD_1, WM_1};
+use nilometer_model::invariant::{GC_1, LATE_1, ORDER_1, PANE_1, PANE_2, POS_1, SHARD_1, WM_1};
 use nilometer_model::late::{LateBatch, LateReason};
 use nilometer_model::node::{CoordinatorNode, Mark, SinkOrder};
 use nilometer_model::pane::{PaneBatch, PaneKind, PaneMeta, StageId, Timing};
@@ -21,6 +22,11 @@ use nilometer_model::time::{EventTime, Watermark};
 use nilometer_model::watermark::PartitionState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Numbers of outputs.
+fn numbers(range: std::ops::Range<usize>) -> Vec<u32> {
+    range.map(|number| number as u32).collect()
+}
 
 /// A window copy that came late: in which shard, why, of which record, and where it would have gone.
 pub(crate) struct Listed {
@@ -40,7 +46,7 @@ pub(crate) struct Watch {
     handed_on: BTreeMap<u64, (usize, u64)>,
     counts: BTreeMap<usize, u64>,
     /// By shard: how many records of each partition the last mark lay behind.
-    covered: Vec<Arc<Vec<u64>>>,
+    covered: Vec<Covered>,
     /// By shard: what it has handled, in order, with the numbers of records.
     pub(crate) logs: Vec<Vec<(usize, Arrival)>>,
     /// By exchanged stage, receiver and sender: the last mark.
@@ -49,23 +55,41 @@ pub(crate) struct Watch {
     passed: BTreeMap<(usize, usize), Watermark>,
     /// By stage and key.
     owners: BTreeMap<(StageId, KeyValues), usize>,
-    last: BTreeMap<(StageId, KeyValues, bool, nilometer_model::time::Window), (u32, Timing)>,
+    last: Last,
     expired: BTreeSet<Place>,
+    /// All that was ever written, also by processes whose work was lost.
     pub(crate) panes: Vec<Seen>,
     pub(crate) late: Vec<Listed>,
-    /// Records that were read and rejected.
-    pub(crate) rejected: u64,
+    /// What was known where epochs were cut.
+    cuts: BTreeMap<Epoch, Cut>,
 }
 
+/// What is known of a run where an epoch was cut.
+#[derive(Debug, Clone, Default)]
+struct Cut {
+    /// By source: how many records it had handed on in this process.
+    handed_on: BTreeMap<usize, u64>,
+    /// By source: how many records it had read, and how many of them it had rejected.
+    read: BTreeMap<usize, (u64, u64)>,
+    /// By shard: how much it had handled, and what the last mark lay behind.
+    shards: BTreeMap<usize, (usize, Covered)>,
+    last: Last,
+    expired: BTreeSet<Place>,
+}
+
+/// By stage, key, kind and window: index and timing of the last pane.
+type Last = BTreeMap<(StageId, KeyValues, bool, nilometer_model::time::Window), (u32, Timing)>;
+
 impl Watch {
-    pub(crate) fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, shards: usize) -> Self {
+    pub(crate) fn new(options: &Options, symbols: Arc<Symbols>) -> Self {
+        let shards = options.shards;
         Self {
-            plan,
+            plan: options.plan.clone(),
             symbols,
             given: Watermark::MIN,
             handed_on: BTreeMap::new(),
             counts: BTreeMap::new(),
-            covered: (0..shards).map(|_| Arc::default()).collect(),
+            covered: vec![Arc::default(); shards],
             logs: vec![Vec::new(); shards],
             stage_marks: BTreeMap::new(),
             passed: BTreeMap::new(),
@@ -74,7 +98,7 @@ impl Watch {
             expired: BTreeSet::new(),
             panes: Vec::new(),
             late: Vec::new(),
-            rejected: 0,
+            cuts: BTreeMap::new(),
         }
     }
 
@@ -101,7 +125,6 @@ impl Watch {
     /// A source has taken what it read.
     pub(crate) fn taken(&mut self, taken: &Taken, probes: &mut Probes) {
         let rejected = taken.too_far.len() as u64;
-        self.rejected += rejected;
         if rejected > 0 {
             probes.hit("record too far in the future, rejected");
         }
@@ -130,7 +153,7 @@ impl Watch {
     ) {
         match letter {
             Letter::Records { batch, .. } => self.records(shard, batch, options, probes),
-            Letter::Marked(mark, covered) => {
+            Letter::Marked { mark, covered, .. } => {
                 self.covered[shard] = covered.clone();
                 let watermark = match mark {
                     Mark::Watermark(watermark) => *watermark,
@@ -197,7 +220,8 @@ impl Watch {
         batch: &PaneBatch,
         order: &SinkOrder,
         probes: &mut Probes,
-    ) {
+    ) -> Vec<u32> {
+        let first = self.panes.len();
         if let Err(overtaken) = order.panes(shard, batch) {
             panic!("{ORDER_1}: {overtaken:?}");
         }
@@ -232,6 +256,7 @@ impl Watch {
             }
             self.panes.push(Seen { stage: stage.id, key, meta: *meta, values });
         }
+        numbers(first..self.panes.len())
     }
 
     /// A key is heard of from one shard only. The entries of a list are where their parent is.
@@ -259,7 +284,13 @@ impl Watch {
     }
 
     /// A sink takes late copies.
-    pub(crate) fn late(&mut self, shard: usize, batch: &LateBatch, probes: &mut Probes) {
+    pub(crate) fn late(
+        &mut self,
+        shard: usize,
+        batch: &LateBatch,
+        probes: &mut Probes,
+    ) -> Vec<u32> {
+        let first = self.late.len();
         let stage = &self.plan.stages[batch.stage.index()];
         for copy in batch.iter() {
             let place = place_of(stage, (copy.key, copy.window), &self.symbols);
@@ -280,12 +311,83 @@ impl Watch {
             let record = copy.position.offset as usize;
             self.late.push(Listed { shard, reason: copy.reason, record, place });
         }
+        numbers(first..self.late.len())
     }
 
     /// A shard has told a sink what has passed.
     pub(crate) fn passed(&mut self, place: (usize, usize), watermark: Watermark) {
         let last = self.passed.insert(place, watermark).unwrap_or(Watermark::MIN);
         assert!(last < watermark, "{WM_1}: {watermark} passes after {last}");
+    }
+
+    /// A source is cut: so many records it has handed on in this process, read, and rejected.
+    pub(crate) fn source_cut(&mut self, epoch: Epoch, source: usize, counts: (u64, u64, u64)) {
+        let (handed_on, read, rejected) = counts;
+        let cut = self.cuts.entry(epoch).or_default();
+        cut.handed_on.insert(source, handed_on);
+        cut.read.insert(source, (read, rejected));
+    }
+
+    /// A shard is cut.
+    pub(crate) fn shard_cut(&mut self, epoch: Epoch, shard: usize) {
+        let known = (self.logs[shard].len(), self.covered[shard].clone());
+        self.cuts.entry(epoch).or_default().shards.insert(shard, known);
+    }
+
+    /// A sink is cut.
+    pub(crate) fn sink_cut(&mut self, epoch: Epoch, sink: usize) {
+        let cut = self.cuts.entry(epoch).or_default();
+        if sink == PANES {
+            cut.last.clone_from(&self.last);
+        } else {
+            cut.expired.clone_from(&self.expired);
+        }
+    }
+
+    /// All parts of an epoch are there.
+    pub(crate) fn epoch_cut(&self, epoch: Epoch, options: &Options) {
+        let cut = &self.cuts[&epoch];
+        let mut handled = BTreeSet::new();
+        for (shard, (length, covered)) in &cut.shards {
+            for (source, known) in covered.iter().enumerate() {
+                let handed_on = cut.handed_on[&source];
+                assert!(
+                    *known <= handed_on,
+                    "{POS_1}: shard {shard} was told of {known} records of {source}, cut behind {handed_on}"
+                );
+            }
+            let records = self.logs[*shard][..*length].iter();
+            for (number, _) in records.filter(|(_, one)| matches!(one, Arrival::Record(_))) {
+                assert!(handled.insert(*number), "{POS_1}: record {number} was handled twice");
+            }
+        }
+        for (source, (read, rejected)) in &cut.read {
+            let entries = &options.partitions[*source].entries;
+            let before = entries.iter().take(*read as usize).map(|entry| entry.number);
+            let count = before.filter(|number| handled.remove(number)).count() as u64;
+            assert_eq!(count + rejected, *read, "{POS_1}: records of {source} before its cut");
+        }
+        assert!(handled.is_empty(), "{POS_1}: {handled:?} lie behind the cut of their source");
+    }
+
+    /// A process begins behind `epoch`: what was known then is known now.
+    pub(crate) fn restart(&mut self, epoch: Epoch, coordinator: &CoordinatorNode) {
+        let cut = self.cuts.get(&epoch).cloned().unwrap_or_default();
+        for (shard, log) in self.logs.iter_mut().enumerate() {
+            log.truncate(cut.shards.get(&shard).map_or(0, |(length, _)| *length));
+        }
+        (self.last, self.expired) = (cut.last, cut.expired);
+        self.given = coordinator.machine().watermark();
+        self.handed_on.clear();
+        self.counts.clear();
+        self.covered.fill(Arc::default());
+        self.stage_marks.clear();
+        self.passed.clear();
+    }
+
+    /// The texts of another process.
+    pub(crate) fn reads_with(&mut self, symbols: Arc<Symbols>) {
+        self.symbols = symbols;
     }
 
     /// Everybody has ended.

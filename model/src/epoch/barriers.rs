@@ -41,7 +41,7 @@ pub enum Step {
 }
 
 /// The barriers of one epoch at one shard.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Barriers {
     /// The epoch that was cut last. Rises only.
     cut: Epoch,

@@ -1,0 +1,291 @@
+//! What shards, sinks, the coordinator and the store do for an epoch: what the shells of `actors` do,
+//! with letters for messages, and a death now and then in the midst of it.
+
+use crate::endings::Place;
+use crate::letters::{Letter, Who};
+use crate::node::Source;
+use crate::output::block;
+use crate::world::{Sabotage, World};
+use nilometer_actors::checkpoint::{
+    Piece, ShardCut, SourceCut, coordinator_pieces, shard_pieces, sink_name, sink_pieces,
+    source_pieces,
+};
+use nilometer_connectors::account::{Reason, SourceAccount};
+use nilometer_connectors::store::StoreError;
+use nilometer_model::epoch::{Epoch, Origin, Step};
+use nilometer_model::ingest::Taken;
+
+/// Names of the sinks.
+pub(crate) const SINKS: [&str; 2] = ["out", "late"];
+
+/// How far the epoch in flight has come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Phase {
+    /// Whether there is one.
+    pub(crate) has_begun: bool,
+    pub(crate) shards_cut: usize,
+    pub(crate) parts: usize,
+    pub(crate) is_durable: bool,
+    pub(crate) published: usize,
+    pub(crate) marked: usize,
+}
+
+/// Name of a source.
+pub(crate) fn source_name(source: usize) -> String {
+    format!("s{source}")
+}
+
+/// Where a source stands: behind everything that it has handed on.
+pub(crate) fn source_cut(source: &Source) -> SourceCut {
+    SourceCut {
+        position: source.partition.position(),
+        is_exact: true,
+        account: source.account.clone(),
+        generator: source.node.generator().clone(),
+    }
+}
+
+/// Counts what became of records.
+pub(crate) fn count(account: &mut SourceAccount, taken: &Taken) {
+    account.accepted += taken.accepted;
+    account.malformed.add(Reason::TooFarAhead.name(), taken.too_far.len() as u64);
+}
+
+/// Where a message to a shard comes from, if it may have to wait for the cut.
+fn origin(letter: &Letter) -> Option<Origin> {
+    match letter {
+        Letter::Records { source, .. } => Some(Origin::Source(*source as u32)),
+        Letter::Marked { epoch, .. } => Some(Origin::Mark(*epoch)),
+        Letter::Tick(_) => Some(Origin::Clock),
+        Letter::Exchanged { sender, .. } => Some(Origin::Shard(*sender)),
+        Letter::StageMarked(mark) => Some(Origin::Shard(mark.from)),
+        _ => None,
+    }
+}
+
+impl World {
+    pub(crate) fn begin_epoch(&mut self, epoch: Epoch) {
+        self.node.epoch = epoch;
+        self.phase = Phase { has_begun: true, ..Phase::default() };
+        let pieces = coordinator_pieces(self.node.coordinator.machine(), b"host");
+        self.send(Who::Coordinator, Who::Store, Letter::Part(pieces));
+        self.send_sources(Who::Coordinator, &Letter::EpochBegun);
+    }
+
+    pub(crate) fn cut_source(&mut self, number: usize) {
+        let source = &self.node.sources[number];
+        let cut = source.node.cut(source.before.clone(), || source_cut(source));
+        assert_eq!(cut.account.in_flight(), Some(0));
+        let counts = (source.handed_on, cut.account.read, cut.account.malformed.total());
+        self.watch.source_cut(self.node.epoch, number, counts);
+        let pieces = source_pieces(&source_name(number), &cut);
+        self.send(Who::Source(number), Who::Store, Letter::Part(pieces));
+        self.send_shards(Who::Source(number), &Letter::Barrier(number as u32));
+    }
+
+    /// The message, unless it waits for the cut.
+    pub(crate) fn admit(&mut self, shard: usize, letter: Letter) -> Option<Letter> {
+        let is_let_through = match self.sabotage {
+            Some(Sabotage::MarkNotHeld) => matches!(letter, Letter::Marked { .. }),
+            Some(Sabotage::RecordsNotHeld) => matches!(letter, Letter::Records { .. }),
+            _ => false,
+        };
+        let gate = self.node.shards[shard].gate.as_mut().filter(|_| !is_let_through);
+        let (Some(gate), Some(origin)) = (gate, origin(&letter)) else { return Some(letter) };
+        let is_record = matches!(letter, Letter::Records { .. });
+        let admitted = gate.admit(origin, letter);
+        if admitted.is_none() && is_record {
+            self.probes.hit("record waits for a cut");
+        }
+        admitted
+    }
+
+    pub(crate) fn barrier_came(&mut self, shard: usize, source: u32) {
+        let step = self.node.shards[shard].gate.as_mut().unwrap().came(source);
+        self.go_on(shard, step);
+    }
+
+    pub(crate) fn aligned(&mut self, shard: usize, (from, round): (usize, usize)) {
+        let step = self.node.shards[shard].gate.as_mut().unwrap().told(from, round);
+        self.go_on(shard, step);
+    }
+
+    fn go_on(&mut self, shard: usize, step: Step) {
+        match step {
+            Step::Wait => {}
+            Step::Tell { round } => {
+                self.send_shards(Who::Shard(shard), &Letter::Aligned { shard, round });
+            }
+            Step::Cut => self.cut_shard(shard),
+        }
+    }
+
+    fn cut_shard(&mut self, number: usize) {
+        let node = &self.node.shards[number].node;
+        let image = node.shard().encode().unwrap_or_else(|error| panic!("{error}"));
+        let cut = ShardCut { records: node.records_taken(), image };
+        self.watch.shard_cut(self.node.epoch, number);
+        self.phase.shards_cut += 1;
+        self.send(Who::Shard(number), Who::Store, Letter::Part(shard_pieces(number, cut)));
+        self.send_sinks(Who::Shard(number), &Letter::PassedBarrier(number));
+        let held = self.node.shards[number].gate.as_mut().unwrap().open();
+        for letter in held {
+            self.shard_handles(number, letter);
+        }
+    }
+
+    /// The message to a sink, unless it waits for the cut.
+    pub(crate) fn admit_output(&mut self, sink: usize, letter: Letter) -> Option<Letter> {
+        let shard = match &letter {
+            Letter::Panes { shard, .. }
+            | Letter::Late { shard, .. }
+            | Letter::Passed { shard, .. }
+            | Letter::PassedAll(shard) => *shard,
+            _ => return Some(letter),
+        };
+        let outbox = self.node.sinks[sink].outbox.as_mut();
+        let Some(outbox) = outbox.filter(|outbox| outbox.holds(shard)) else {
+            return Some(letter);
+        };
+        outbox.hold(letter);
+        self.probes.hit("output waits for a cut");
+        None
+    }
+
+    /// A sink has written; it says so to the shard, or does so later.
+    pub(crate) fn write(&mut self, sink: usize, written: Vec<u32>, (shard, bytes): (usize, usize)) {
+        let unit = &mut self.node.sinks[sink];
+        match &mut unit.outbox {
+            Some(outbox) => {
+                unit.written.extend(written);
+                outbox.settle(shard, bytes);
+            }
+            None => {
+                self.outputs[sink].publish(&block(&written));
+                self.send(Who::Sink(sink), Who::Shard(shard), Letter::Handled(bytes));
+            }
+        }
+    }
+
+    pub(crate) fn output_barrier_came(&mut self, number: usize, shard: usize) {
+        let sink = &mut self.node.sinks[number];
+        let outbox = sink.outbox.as_mut().unwrap();
+        if !outbox.came(shard) {
+            return;
+        }
+        let block = block(&std::mem::take(&mut sink.written));
+        let begins = self.outputs[number].begins();
+        let pieces = sink_pieces(SINKS[number], begins, (0, 0, 0), block.clone());
+        outbox.keep(block);
+        let held = outbox.open();
+        self.watch.sink_cut(self.node.epoch, number);
+        self.send(Who::Sink(number), Who::Store, Letter::Part(pieces));
+        if self.sabotage == Some(Sabotage::PublishedEarly) {
+            self.publish(number, self.node.epoch);
+        }
+        for letter in held {
+            self.sink_handles(number, letter);
+        }
+    }
+
+    pub(crate) fn publish(&mut self, number: usize, epoch: Epoch) {
+        let durable = self.node.sinks[number].outbox.as_mut().unwrap().durable();
+        let Some((block, owed)) = durable else { return };
+        if self.phase.published > 0 && self.dies_at(Place::BetweenSinks) {
+            return;
+        }
+        if !block.is_empty() && self.dies_at(Place::HalfPublished) {
+            let half = self.dice.below(block.len() / 4);
+            self.outputs[number].publish_half(&block, half);
+            return;
+        }
+        self.outputs[number].publish(&block);
+        self.phase.published += 1;
+        self.send(Who::Sink(number), Who::Store, Letter::Published { sink: number, epoch });
+        for (shard, bytes) in owed {
+            self.send(Who::Sink(number), Who::Shard(shard), Letter::Handled(bytes));
+        }
+    }
+
+    pub(crate) fn store_handles(&mut self, letter: Letter) {
+        match letter {
+            Letter::Part(pieces) => self.part_came(pieces),
+            Letter::Published { sink, epoch } => {
+                if self.phase.published == SINKS.len() && self.dies_at(Place::Unmarked) {
+                    return;
+                }
+                let storing = self.node.storing.as_mut().unwrap();
+                let Some(store) = &mut storing.store else { return };
+                let noted = store.note(&sink_name(SINKS[sink]), epoch);
+                self.phase.marked += 1;
+                if let Err(error) = noted {
+                    self.store_failed(&error);
+                }
+                if self.node.storing.as_mut().unwrap().node.published() {
+                    self.phase = Phase::default();
+                    self.send(Who::Store, Who::Coordinator, Letter::Concluded(epoch));
+                }
+            }
+            Letter::Finished => {
+                let storing = self.node.storing.as_mut().unwrap();
+                storing.open -= 1;
+                if storing.open == 0 {
+                    storing.store = None;
+                }
+            }
+            other => panic!("not for a store: {other:?}"),
+        }
+    }
+
+    fn part_came(&mut self, pieces: Vec<Piece>) {
+        let storing = self.node.storing.as_mut().unwrap();
+        let Some(store) = &mut storing.store else { return };
+        let epoch = storing.node.epoch();
+        let is_lost = self.sabotage == Some(Sabotage::PartMissing) && self.dice.one_in(4);
+        for (name, bytes) in pieces.iter().filter(|_| !is_lost) {
+            if let Err(error) = store.put(epoch, name, bytes) {
+                return self.store_failed(&error);
+            }
+        }
+        self.phase.parts += 1;
+        if storing.node.part_came() {
+            self.watch.epoch_cut(epoch, &self.options);
+            self.commit(epoch);
+        }
+    }
+
+    fn commit(&mut self, epoch: Epoch) {
+        // A commit is some writes: the process may die behind any of them.
+        let places = [Place::Uncommitted, Place::Unflushed, Place::Untold];
+        let dies = (0..3).find(|writes| !self.is_stopping && self.dies_at(places[*writes]));
+        if let Some(writes) = dies {
+            self.disk.fail_after(Some(writes as u64));
+        }
+        let storing = self.node.storing.as_mut().unwrap();
+        let committed = storing.store.as_mut().unwrap().commit(epoch);
+        if dies.is_some() {
+            return;
+        }
+        if let Err(error) = committed {
+            return self.store_failed(&error);
+        }
+        self.probes.hit("epoch is stored");
+        self.phase.is_durable = true;
+        if self.dies_at(Place::Unpublished) {
+            return;
+        }
+        let (epoch, _) = self.node.storing.as_mut().unwrap().node.committed();
+        self.send_sinks(Who::Store, &Letter::Durable(epoch));
+    }
+
+    /// The host hears that nothing can be stored any more.
+    fn store_failed(&mut self, error: &StoreError) {
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+        self.note(format!("the store fails: {error}"));
+        self.probes.hit("disk that fills up");
+        self.node.storing.as_mut().unwrap().store = None;
+        self.is_stopping = true;
+        self.send_sources(Who::Host, &Letter::Drain);
+        self.send(Who::Host, Who::Coordinator, Letter::GivenUp);
+    }
+}
