@@ -24,6 +24,7 @@ Exit codes:
   4    output cannot be written
   5    stored state was refused
   6    told to end, and not done within limits.drain_timeout; a stored state is gone on with
+  7    held: the last three runs of a state have failed, see --retry and --skip-batch
   130  stopped by a second signal";
 
 /// What to do.

@@ -25,6 +25,7 @@ pub mod standing;
 pub mod state;
 pub mod summary;
 pub mod summary_table;
+pub mod supervision;
 pub mod test;
 mod test_documents;
 pub mod test_report;

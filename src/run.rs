@@ -14,10 +14,12 @@ use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
 use crate::standing::{describe, describe_standstill};
 use crate::summary::Summary;
-use crate::{summary_table, topology};
+use crate::supervision::{Supervision, abort_on_panic};
+use crate::{state, summary_table, topology};
 use actix::System;
 use clap::Args;
 use nilometer_actors::node::{News, Node, Outcome, Parts};
+use nilometer_model::epoch::Wish;
 use nilometer_model::watermark::{Standing, WatermarkSpec};
 use std::fs::File;
 use std::io::Write;
@@ -59,6 +61,12 @@ pub struct RunArgs {
     /// for `--set limits.drain_timeout=TIME`
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
+    /// Start although the last three runs of the state have failed, and read the same again
+    #[arg(long, conflicts_with = "skip_batch")]
+    retry: bool,
+    /// Leave out the records that the run before failed in, and count them; they are dead letters
+    #[arg(long)]
+    skip_batch: bool,
 }
 
 /// Runs the pipeline.
@@ -76,6 +84,14 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     if pipeline.state.is_some() && args.check_totals {
         return Err(RunFailure::TotalsOfState.into());
     }
+    let wish = match (args.retry, args.skip_batch) {
+        (true, _) => Wish::Retry,
+        (false, true) => Wish::SkipBatch,
+        (false, false) => Wish::Start,
+    };
+    if pipeline.state.is_none() && wish != Wish::Start {
+        return Err(RunFailure::WishWithoutState.into());
+    }
     if pipeline.sources.is_empty() {
         return Err(RunFailure::NoSource { pipeline: pipeline.job.name.clone() }.into());
     }
@@ -83,10 +99,24 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let mut file = args.summary.clone().map(SummaryFile::create).transpose()?;
     tell_settings(&pipeline);
     let bar = Bar::new(pipeline.sources.iter().all(|source| !source.kind.is_live()));
-    let mut parts = topology::build(&pipeline, &bar)?;
+    // First: it says whether another process works on all this.
+    let state =
+        state::open_for(&pipeline, topology::shards(&pipeline), wish).map_err(RunFailure::State)?;
+    let supervision = state.as_ref().map(|state| state.supervision.clone());
+    abort_on_panic(supervision.clone());
+    let mut parts = topology::build(&pipeline, state, &bar)?;
     let totals = args.check_totals.then(|| TotalsCheck::attach(&pipeline, &mut parts));
     let begun = Instant::now();
-    let outcome = System::new().block_on(drive(parts, &pipeline, &bar))?;
+    let driven = System::new().block_on(drive((parts, supervision.as_deref()), &pipeline, &bar));
+    let failure = match &driven {
+        Ok(outcome) => outcome.failures.first(),
+        Err(RunFailure::Node(failure)) => Some(failure),
+        Err(_) => None,
+    };
+    if let (Some(supervision), Some(failure)) = (&supervision, failure) {
+        supervision.failed(failure);
+    }
+    let outcome = driven?;
     let took = begun.elapsed();
     let summary = Summary::of(&pipeline.plan, &outcome);
     if let Ok(summary) = &summary {
@@ -138,9 +168,16 @@ impl SummaryFile {
 }
 
 /// Runs a node to its end, and tells people on the way.
-async fn drive(parts: Parts, pipeline: &Pipeline, bar: &Bar) -> Result<Outcome, RunFailure> {
+async fn drive(
+    (parts, supervision): (Parts, Option<&Supervision>),
+    pipeline: &Pipeline,
+    bar: &Bar,
+) -> Result<Outcome, RunFailure> {
     let mut signals = Signals::listen().map_err(RunFailure::Signals)?;
     let mut node = Node::start(parts)?;
+    if let Some(supervision) = supervision {
+        supervision.watch(node.meters());
+    }
     let mut redraw = tokio::time::interval(progress::PERIOD);
     let mut drain = Drain::new(pipeline);
     loop {

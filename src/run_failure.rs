@@ -29,6 +29,11 @@ pub enum RunFailure {
         "--check-totals adds up the results of one run, and with a state they come from several; leave one of them out"
     )]
     TotalsOfState,
+    /// What is wanted after a failure takes a state that tells of one.
+    #[error(
+        "--retry and --skip-batch go on behind a run that has failed, which takes a state; give its directory with --state"
+    )]
+    WishWithoutState,
     /// The stored state is refused.
     #[error(transparent)]
     State(#[from] StateError),
@@ -106,6 +111,7 @@ impl RunFailure {
     /// The exit code of the process.
     pub const fn exit_code(&self) -> u8 {
         match self {
+            Self::State(StateError::Held { .. }) => 7,
             Self::State(_) | Self::Start(StartError::State(_)) => 5,
             Self::Start(
                 StartError::Thread(_)
@@ -115,7 +121,11 @@ impl RunFailure {
             | Self::Signals(_)
             | Self::Imbalance(_)
             | Self::Totals(_) => 1,
-            Self::NoSource { .. } | Self::TotalsOfState | Self::Table(_) | Self::Bind(_) => 2,
+            Self::NoSource { .. }
+            | Self::TotalsOfState
+            | Self::WishWithoutState
+            | Self::Table(_)
+            | Self::Bind(_) => 2,
             Self::DrainTimeout { .. } => 6,
             Self::Source { .. } => 3,
             Self::Sink { .. } | Self::DeadLetters(_) | Self::SummaryFile { .. } => 4,
@@ -135,6 +145,7 @@ impl RunFailure {
             }
             Self::NoSource { .. }
             | Self::TotalsOfState
+            | Self::WishWithoutState
             | Self::State(_)
             | Self::Table(_)
             | Self::Bind(_)

@@ -7,13 +7,14 @@
 use crate::config::{Origin, Pipeline, StateConfig};
 use crate::progress::Bar;
 use crate::run_failure::RunFailure;
+use crate::supervision::Supervision;
 use nilometer_actors::checkpoint::{Checkpoint, CheckpointError, Shape, SinkCut, host_part};
 use nilometer_actors::node::SourcePart;
 use nilometer_connectors::panes::Delivery;
 use nilometer_connectors::sink::{SinkError, Writer};
 use nilometer_connectors::store::database::Database;
 use nilometer_connectors::store::{Directory, Store, StoreError};
-use nilometer_model::epoch::Epoch;
+use nilometer_model::epoch::{Epoch, Wish};
 use nilometer_model::time::Span;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub struct State {
     pub host: Vec<u8>,
     /// The epoch to go on behind.
     pub checkpoint: Option<Checkpoint>,
+    /// What is remembered of runs that have failed.
+    pub supervision: Arc<Supervision>,
 }
 
 /// Stored state that is refused.
@@ -51,6 +54,18 @@ pub enum StateError {
         /// One line for each setting.
         differences: String,
     },
+    /// Its runs fail again and again.
+    #[error(
+        "the pipeline starts held, and nothing was read: its last {count} runs have failed, and stored nothing beyond that\n  the last one{last}\n{ways}"
+    )]
+    Held {
+        /// How often.
+        count: u32,
+        /// Where, and why.
+        last: Box<str>,
+        /// What can be done.
+        ways: &'static str,
+    },
 }
 
 /// Settings that have no part in what is computed, or are checked where they have one.
@@ -60,13 +75,29 @@ const FREE: [&str; 5] =
 /// Settings by path.
 type Settings = BTreeMap<String, Json>;
 
-/// Opens the state of `pipeline`, which runs on `shards` shards.
+/// Opens the state of `pipeline`, if it has one, for a run on `shards` shards that is started with
+/// this wish.
 ///
 /// # Errors
-/// It cannot be used, or is that of another pipeline.
-pub fn open(config: &StateConfig, pipeline: &Pipeline, shards: usize) -> Result<State, StateError> {
+/// It cannot be used, is that of another pipeline, or holds the run.
+pub fn open_for(
+    pipeline: &Pipeline,
+    shards: usize,
+    wish: Wish,
+) -> Result<Option<State>, StateError> {
+    let open = |config| open(config, pipeline, (shards, wish));
+    pipeline.state.as_ref().map(open).transpose()
+}
+
+fn open(
+    config: &StateConfig,
+    pipeline: &Pipeline,
+    (shards, wish): (usize, Wish),
+) -> Result<State, StateError> {
     let name = &pipeline.job.name;
-    let store = Database::open(Directory::open(&config.dir, name)?, name)?;
+    let directory = Directory::open(&config.dir, name)?;
+    let file = directory.abort_file();
+    let store = Database::open(directory, name)?;
     let settings = settings(pipeline, shards);
     if let Some(stored) = host_part(&store)? {
         compare(&config.dir, (&stored, store.last()), &settings, pipeline)?;
@@ -77,9 +108,11 @@ pub fn open(config: &StateConfig, pipeline: &Pipeline, shards: usize) -> Result<
         pipeline.sinks.iter().map(|sink| sink.name.as_str().into()).collect();
     let shape = Shape { sources: &sources, shards, sinks: &sinks };
     let checkpoint = Checkpoint::load(&store, shape)?;
+    let supervision = Supervision::open(file, checkpoint.as_ref(), pipeline, wish)?;
     // A map of texts: nothing in it can fail to be written.
     let host = serde_json::to_vec(&settings).unwrap_or_default();
-    Ok(State { store: Box::new(store), interval: config.interval, host, checkpoint })
+    let (store, supervision) = (Box::new(store), Arc::new(supervision));
+    Ok(State { store, interval: config.interval, host, checkpoint, supervision })
 }
 
 /// The settings that have a part in what is computed.

@@ -34,16 +34,13 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Opens the state, the inputs and the outputs of `pipeline`, where it was left if it has a state.
-/// Sinks on the terminal write behind `bar`.
+/// Opens the inputs and the outputs of `pipeline`, where it was left if it has a state. Sinks on the
+/// terminal write behind `bar`.
 ///
 /// # Errors
-/// The state, an input, an output or a table cannot be opened.
-pub fn build(pipeline: &Pipeline, bar: &Bar) -> Result<Parts, RunFailure> {
+/// An input, an output or a table cannot be opened.
+pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Parts, RunFailure> {
     let shards = shards(pipeline);
-    // First: it says whether another process works on all this.
-    let state = pipeline.state.as_ref().map(|config| state::open(config, pipeline, shards));
-    let state = state.transpose()?;
     let checkpoint = state.as_ref().and_then(|state| state.checkpoint.as_ref());
     let symbols = Arc::new(Symbols::with_limit(pipeline.max_texts));
     let refinement = Arc::new(pipeline.refinement(&symbols)?);
@@ -53,8 +50,9 @@ pub fn build(pipeline: &Pipeline, bar: &Bar) -> Result<Parts, RunFailure> {
     for (partition, source) in (0..).zip(&pipeline.sources) {
         sources.push(inputs.open(source, partition)?);
     }
-    if state.is_some() {
+    if let Some(state) = &state {
         state::resume(&mut sources, checkpoint, bar)?;
+        state.supervision.prepare(&mut sources);
     }
     let is_live = pipeline.sources.iter().any(|source| source.kind.is_live());
     let outputs = Outputs { plan: &pipeline.plan, symbols: &symbols, is_live, bar };
@@ -76,7 +74,7 @@ pub fn build(pipeline: &Pipeline, bar: &Bar) -> Result<Parts, RunFailure> {
         sinks,
         dead_letters: dead_letters.transpose().map_err(RunFailure::DeadLetters)?,
         limits: pipeline.limits,
-        state: state.map(|State { store, interval, host, checkpoint }| StatePart {
+        state: state.map(|State { store, interval, host, checkpoint, .. }| StatePart {
             store,
             interval,
             host,
@@ -87,7 +85,7 @@ pub fn build(pipeline: &Pipeline, bar: &Bar) -> Result<Parts, RunFailure> {
 
 /// As many shards as cores, unless set otherwise; where stages share no field that places records,
 /// one shard works.
-fn shards(pipeline: &Pipeline) -> usize {
+pub(crate) fn shards(pipeline: &Pipeline) -> usize {
     if pipeline.plan.shard_by.is_empty() {
         return 1;
     }
@@ -150,7 +148,10 @@ impl Inputs<'_> {
         let name = source.name.as_str();
         let watermark = source.watermark.bind(&self.pipeline.plan.row, self.symbols)?;
         match reader {
-            Ok(reader) => Ok(SourcePart { name: name.into(), reader, watermark }),
+            Ok(reader) => {
+                let (name, skipped) = (name.into(), Vec::new());
+                Ok(SourcePart { name, reader, watermark, skipped })
+            }
             Err(error) => Err(RunFailure::Source { name: name.into(), error }),
         }
     }

@@ -138,6 +138,13 @@ impl Checkpoint {
     }
 }
 
+impl Checkpoint {
+    /// By partition, how many records had been read.
+    pub fn records_read(&self) -> Vec<u64> {
+        self.sources.iter().map(|source| source.account.read).collect()
+    }
+}
+
 /// Reads parts of the last epoch.
 struct Loader<'a>(&'a dyn Store);
 

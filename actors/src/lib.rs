@@ -13,11 +13,12 @@
 //!
 //! Where state is stored, epoch by epoch: `cutting` and `outbox` are the parts of a shard and of a
 //! sink that know of barriers, `store` is the actor that waits for the disk, and [`checkpoint`] says
-//! what each puts there.
+//! what each puts there. [`at`] tells what was being taken in when something fails.
 //!
 //! What is absent: window semantics, file formats, configuration; a clock outside of `clock`; a
 //! send outside of `deliver`; a lock or a blocking call on the thread of a shard.
 
+pub mod at;
 pub mod checkpoint;
 mod clock;
 mod coordinator;

@@ -4,6 +4,7 @@
 //! comes with the [`crate::report`]s at the end. How the watermark stands is noted with each tick.
 
 use nilometer_connectors::source::Progress;
+use nilometer_model::epoch::Epoch;
 use nilometer_model::time::{EventTime, Watermark};
 use nilometer_model::watermark::Standing;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -65,6 +66,8 @@ pub struct Meters {
     pub(crate) writing: Vec<Busy>,
     pub(crate) storing: Busy,
     watermark: AtomicI64,
+    /// Number of the last epoch that is durable.
+    durable: AtomicU64,
     /// Locked by the coordinator for as long as it takes to put another in its place.
     standing: Mutex<Option<Standing>>,
 }
@@ -76,6 +79,7 @@ impl Meters {
             writing: (0..sinks).map(|_| Busy::default()).collect(),
             storing: Busy::default(),
             watermark: AtomicI64::new(Watermark::MIN.0.as_millis()),
+            durable: AtomicU64::new(0),
             standing: Mutex::default(),
         }
     }
@@ -88,6 +92,15 @@ impl Meters {
     /// The watermark that was broadcast last.
     pub fn watermark(&self) -> Watermark {
         Watermark(EventTime::from_millis(self.watermark.load(Relaxed)))
+    }
+
+    /// The last epoch that this process has made durable; [`Epoch::NONE`] before the first.
+    pub fn durable(&self) -> Epoch {
+        Epoch::from_number(self.durable.load(Relaxed))
+    }
+
+    pub(crate) fn set_durable(&self, epoch: Epoch) {
+        self.durable.store(epoch.number(), Relaxed);
     }
 
     /// How the watermark stood at the last tick: who holds it and by how much, and every source by

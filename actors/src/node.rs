@@ -26,6 +26,7 @@ use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Source;
 use nilometer_connectors::store::Store;
 use nilometer_model::account::StageAccount;
+use nilometer_model::epoch::BatchPlace;
 use nilometer_model::expr::Refinement;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
@@ -42,6 +43,8 @@ pub struct SourcePart {
     pub reader: Box<dyn Source>,
     /// How its watermark is estimated.
     pub watermark: Estimation,
+    /// What is left out of its records, and rejected instead.
+    pub skipped: Vec<BatchPlace>,
 }
 
 /// One output of a node.

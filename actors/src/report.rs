@@ -5,6 +5,7 @@ use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::SourceError;
 use nilometer_connectors::store::StoreError;
 use nilometer_model::account::StageAccount;
+use nilometer_model::epoch::BatchPlace;
 use nilometer_model::image::ImageError;
 use nilometer_model::pane::StageId;
 use nilometer_model::shard::StageError;
@@ -57,6 +58,8 @@ pub enum Failure {
         /// What happened.
         #[source]
         error: StageError,
+        /// The records that it was taking in; `None` if it was not.
+        place: Option<BatchPlace>,
     },
     /// A pane came behind the watermark that completed its window: a fault of this program.
     #[error(

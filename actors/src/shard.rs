@@ -2,6 +2,7 @@
 //! of a run of key groups, for every stage: each message is one step of it, and what it gives is sent
 //! at once, in order.
 
+use crate::at;
 use crate::coordinator::CoordinatorActor;
 use crate::cutting::Cutting;
 use crate::deliver::{self, Reports};
@@ -68,7 +69,8 @@ impl ShardActor {
             FromShard::Closed { round } => deliver::closed(&links.shards, round),
             FromShard::Returned { to, credit } => deliver::returned(&to, credit),
             FromShard::Failed(error) => {
-                links.reports.report(Report::Failure(Failure::Stage { shard, error }));
+                let place = at::at();
+                links.reports.report(Report::Failure(Failure::Stage { shard, error, place }));
             }
             FromShard::Ended => self.report_end(),
         }
@@ -96,8 +98,11 @@ impl Handler<Records> for ShardActor {
     fn handle(&mut self, message: Records, ctx: &mut Self::Context) {
         let origin = Origin::Source(message.partition);
         let Some(message) = self.admit(origin, message) else { return };
-        self.machine.records(&message.batch, message.credit, message.source);
-        self.forward(ctx);
+        let Records { partition, batch, credit, source } = message;
+        at::during((partition, &batch), || {
+            self.machine.records(&batch, credit, source);
+            self.forward(ctx);
+        });
     }
 }
 

@@ -21,6 +21,7 @@ use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
 use nilometer_connectors::panes::write_record;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::{Found, Polled, Position, Source, SourceError, State};
+use nilometer_model::epoch::BatchPlace;
 use nilometer_model::ingest::Taken;
 use nilometer_model::node::{FromSource, SourceNode, Stand};
 use nilometer_model::row;
@@ -46,6 +47,8 @@ pub(crate) struct SourceActor {
     /// Its number: that of its partition and of its meter.
     pub(crate) partition: u32,
     pub(crate) reader: Box<dyn Source>,
+    /// What is left out of what it gives.
+    pub(crate) skipped: Vec<BatchPlace>,
     pub(crate) polled: Polled,
     pub(crate) machine: SourceNode,
     /// Where it stood before it read last, if that is stored and what it reads may have to wait for
@@ -69,6 +72,7 @@ impl SourceActor {
                 Stand::Failed
             }
         };
+        self.skip();
         let taken = self.machine.read(&mut self.polled.batch, stand);
         self.count(taken);
     }
@@ -79,6 +83,27 @@ impl SourceActor {
         match links.meters.sources().get(*partition as usize) {
             Some(meter) => meter.reading.during(poll),
             None => poll(),
+        }
+    }
+
+    /// Rejects the records that are to be left out, before anything is made of them.
+    fn skip(&mut self) {
+        let Self { skipped, polled, .. } = self;
+        if skipped.is_empty() {
+            return;
+        }
+        let is_skipped =
+            |position: row::Position| skipped.iter().any(|place| place.has(position.offset));
+        let (batch, mut out) = (&mut polled.batch, Vec::new());
+        let positions: Vec<_> = (0..batch.len()).map(|index| batch.position(index)).collect();
+        for (index, position) in positions.iter().enumerate() {
+            if is_skipped(*position) {
+                out.push((*position, Box::<[u64]>::from(batch.row(index))));
+            }
+        }
+        batch.retain(|index| positions.get(index).is_none_or(|position| !is_skipped(*position)));
+        for (position, row) in out {
+            self.reject(position, Reason::Skipped, ("a run has failed with its batch", &row));
         }
     }
 

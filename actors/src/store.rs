@@ -47,6 +47,7 @@ impl StoreActor {
             return;
         }
         self.report.epochs += 1;
+        self.meters.set_durable(epoch);
         let (epoch, is_concluded) = self.keeper.committed();
         deliver::durable(&self.sinks, epoch);
         if is_concluded {

@@ -303,6 +303,7 @@ impl Wiring {
                 name: part.name,
                 partition,
                 reader: part.reader,
+                skipped: part.skipped,
                 polled,
                 machine: SourceNode::new(parts),
                 before: None,

@@ -97,6 +97,8 @@ pub enum Reason {
     Expression,
     /// An event time further in the future than `max_future_skew` allows.
     TooFarAhead,
+    /// It lies in a batch that a run has failed in, and was told to leave out.
+    Skipped,
 }
 
 impl Reason {
@@ -116,6 +118,7 @@ impl Reason {
             Self::TooManyTexts => "too_many_texts",
             Self::Expression => "expression",
             Self::TooFarAhead => "too_far_ahead",
+            Self::Skipped => "skipped",
         }
     }
 }

@@ -148,6 +148,7 @@ pub(super) fn run(
                 out_of_orderness: job::OUT_OF_ORDERNESS,
             })
             .into(),
+            skipped: Vec::new(),
         }],
         sinks: vec![SinkPart { name: SINK.into(), writer: Writer::Panes(Box::new(sink)) }],
         dead_letters: None,

@@ -200,6 +200,7 @@ pub(crate) fn parts(
                 name: name(number),
                 reader,
                 watermark: bounded(0).into(),
+                skipped: Vec::new(),
             })
             .collect(),
         sinks,

@@ -2,12 +2,13 @@
 //!
 //! It holds `lock` (locked as long as a process works on it, with the number of that process),
 //! `pipeline` (format version and name of the pipeline), `epochs` (the database) and `last` (the
-//! number of the epoch that the database must have at least: see [`Directory::promised`]). A
-//! directory that holds anything else is refused, and nothing in it is touched.
+//! number of the epoch that the database must have at least: see [`Directory::promised`]), and
+//! `aborts` where a run has failed (see [`AbortFile`]). A directory that holds anything else is
+//! refused, and nothing in it is touched.
 
-use super::frame::{open_epoch, seal_epoch};
+use super::frame::{self, Unusable, open_epoch, seal_epoch};
 use super::{STORE_VERSION, StoreError};
-use nilometer_model::epoch::Epoch;
+use nilometer_model::epoch::{Aborts, Epoch};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ const PIPELINE_NEW: &str = "pipeline.new";
 const EPOCHS: &str = "epochs";
 const LAST: &str = "last";
 const LAST_NEW: &str = "last.new";
+const ABORTS: &str = "aborts";
+const ABORTS_NEW: &str = "aborts.new";
 
 impl Directory {
     /// Opens the state of `pipeline` in the directory at `path`, which is made if it is not there.
@@ -83,15 +86,13 @@ impl Directory {
         Ok(())
     }
 
-    /// Puts `content` in the place of a file, whole or not at all.
-    fn replace(&self, (new, name): (&str, &str), content: &[u8]) -> Result<(), StoreError> {
-        let write = || -> io::Result<()> {
-            let mut file = File::create(self.path.join(new))?;
-            file.write_all(content)?;
-            file.sync_all()?;
-            fs::rename(self.path.join(new), self.path.join(name))
-        };
-        write().map_err(|source| StoreError::io(&self.name(), source))
+    /// The file that tells of runs that have failed.
+    pub fn abort_file(&self) -> AbortFile {
+        AbortFile { path: self.path.clone() }
+    }
+
+    fn replace(&self, names: (&str, &str), content: &[u8]) -> Result<(), StoreError> {
+        replace(&self.path, names, content)
     }
 
     /// Whether nothing said whose it is.
@@ -120,12 +121,65 @@ impl Directory {
     }
 }
 
+/// The file in a state directory that tells of runs that have failed. It is of use only to whoever
+/// has the directory for itself, and may be written by a process that comes to a bad end: it needs
+/// nothing of the store.
+#[derive(Debug, Clone)]
+pub struct AbortFile {
+    path: PathBuf,
+}
+
+impl AbortFile {
+    /// What was written last; nothing if nothing was.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn read(&self) -> Result<Aborts, StoreError> {
+        let name: Box<str> = self.path.to_string_lossy().into();
+        let value = match fs::read(self.path.join(ABORTS)) {
+            Ok(value) => value,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Aborts::default()),
+            Err(source) => return Err(StoreError::Directory { path: name, source }),
+        };
+        let content = match frame::open(&value) {
+            Ok(content) => content,
+            Err(Unusable::Version(found)) => return Err(StoreError::Version { path: name, found }),
+            Err(Unusable::Damaged) => &[],
+        };
+        postcard::from_bytes(content)
+            .map_err(|_| StoreError::damaged(&name, "`aborts` makes no sense"))
+    }
+
+    /// Writes `aborts` in the place of what was there.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, aborts: &Aborts) -> Result<(), StoreError> {
+        // Into memory, of types that all serialise: nothing can fail.
+        let content = postcard::to_stdvec(aborts).unwrap_or_default();
+        replace(&self.path, (ABORTS_NEW, ABORTS), &frame::seal(&content))
+    }
+}
+
+/// Puts `content` in the place of a file of `directory`, whole or not at all.
+fn replace(directory: &Path, (new, name): (&str, &str), content: &[u8]) -> Result<(), StoreError> {
+    let write = || -> io::Result<()> {
+        let mut file = File::create(directory.join(new))?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(directory.join(new), directory.join(name))
+    };
+    write().map_err(|source| StoreError::io(&directory.to_string_lossy(), source))
+}
+
 /// Something in the directory that is no part of a state.
 fn stranger(path: &Path) -> io::Result<Option<Box<str>>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         let name = name.to_string_lossy();
-        if ![LOCK, PIPELINE, PIPELINE_NEW, EPOCHS, LAST, LAST_NEW].contains(&&*name) {
+        if ![LOCK, PIPELINE, PIPELINE_NEW, EPOCHS, LAST, LAST_NEW, ABORTS, ABORTS_NEW]
+            .contains(&&*name)
+        {
             return Ok(Some((*name).into()));
         }
     }

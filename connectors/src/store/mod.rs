@@ -11,7 +11,7 @@ pub mod memory;
 mod rows;
 mod sled_rows;
 
-pub use directory::Directory;
+pub use directory::{AbortFile, Directory};
 
 use nilometer_model::epoch::Epoch;
 use std::io;
