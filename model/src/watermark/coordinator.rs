@@ -52,7 +52,8 @@ impl Coordinator {
     }
 
     /// Goes on where `image` was stored, under the settings of this one. The time in between is no
-    /// silence of anybody, and whoever reads tells anew what it has.
+    /// silence of anybody, and whoever reads tells anew what it has: what was left of a span before
+    /// somebody is idle, or windows time out, is left, and passes once readers have caught up.
     pub fn restore(&mut self, image: Self) {
         let settings: Vec<_> = self.partitions.iter().map(|known| known.idle_after).collect();
         *self = Self { rules: self.rules, now: None, ..image };
@@ -194,7 +195,10 @@ impl Coordinator {
                     lowest = Some(of(partition).min(lowest.unwrap_or(Watermark::MAX)));
                 }
                 PartitionState::CatchingUp => (is_finished, is_idle) = (false, false),
-                PartitionState::Idle => is_finished = false,
+                // Unheard after a restart, it may have whatever came in between.
+                PartitionState::Idle => {
+                    (is_finished, is_idle) = (false, is_idle && partition.is_heard)
+                }
                 PartitionState::Finished => {}
             }
         }

@@ -87,6 +87,10 @@ pub(crate) struct Partition {
     /// knows before it reports.
     #[serde(skip)]
     pub(crate) is_at_end: bool,
+    /// Whether it has said anything in this process: before that it may have whatever came while
+    /// there was none.
+    #[serde(skip)]
+    pub(crate) is_heard: bool,
     /// How long it has been at its end without a record. Cleared by a record.
     pub(crate) silent: Span,
 }
@@ -102,6 +106,7 @@ impl Partition {
             head: EventTime::MIN,
             has_spoken: false,
             is_at_end: false,
+            is_heard: false,
             silent: Span::ZERO,
         }
     }
@@ -111,6 +116,7 @@ impl Partition {
         if self.state == PartitionState::Finished {
             return;
         }
+        self.is_heard = true;
         self.promise(report.watermark, &report.shares);
         self.head = self.head.max(report.head);
         self.is_at_end = report.reader == Reader::AtEnd;
@@ -135,6 +141,7 @@ impl Partition {
     pub(crate) fn wait(&mut self, watermark: Watermark, given: Watermark) {
         self.promise(watermark, &[]);
         self.is_at_end = false;
+        self.is_heard = true;
         self.wake();
         self.has_spoken = true;
         if self.state == PartitionState::CatchingUp && self.watermark >= given {
@@ -159,6 +166,7 @@ impl Partition {
 
     /// It is known to be idle.
     pub(crate) fn rest(&mut self) {
+        self.is_heard = true;
         if self.state != PartitionState::Finished {
             self.state = PartitionState::Idle;
         }

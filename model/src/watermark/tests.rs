@@ -1,6 +1,7 @@
 //! The coordinator: tables of facts and what follows from them, and what holds for any facts.
 
 use super::*;
+use crate::engine::Cycle;
 use crate::invariant::WM_1;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark};
 use proptest::prelude::*;
@@ -448,4 +449,91 @@ proptest! {
             }
         }
     }
+}
+
+/// The same coordinator in a process that begins later.
+fn restarted(all: &Coordinator, rules: ProgressRules, partitions: usize) -> Coordinator {
+    let mut next = coordinator(rules, partitions);
+    next.restore(postcard::from_bytes(&postcard::to_stdvec(all).unwrap()).unwrap());
+    next
+}
+
+#[test]
+fn what_is_left_before_windows_time_out_is_kept_and_passes_once_readers_have_caught_up() {
+    let rules = ProgressRules { close_after: Some(span(1_000)), ..ProgressRules::default() };
+    let mut all = coordinator(rules, 2);
+    all.tick(clock(0));
+    all.progress(&last_records(0, 50));
+    all.progress(&last_records(1, 40));
+    all.tick(clock(600));
+    assert_eq!(all.closes(), None);
+
+    let mut all = restarted(&all, rules, 2);
+    // A day later; then one of them reads what has come meanwhile, or cannot read.
+    for (now, second) in [
+        (86_400_000, None),
+        (86_401_000, Some(report(1, 40, Reader::Behind))),
+        (86_405_000, Some(report(1, 40, Reader::Blocked))),
+        (86_409_000, Some(silent(1))),
+    ] {
+        all.tick(clock(now));
+        assert_eq!(all.closes(), None, "{now}");
+        all.progress(&silent(0));
+        if let Some(second) = &second {
+            all.progress(second);
+        }
+    }
+    all.tick(clock(86_409_399));
+    assert_eq!(all.closes(), None, "400 ms were left");
+    all.tick(clock(86_409_400));
+    let cycle = Cycle { number: 1, watermark: mark(40) };
+    assert_eq!(all.closes(), Some(cycle));
+    // Once; and after another restart the number goes on.
+    all.progress(&last_records(1, 40));
+    let mut all = restarted(&all, rules, 2);
+    all.tick(clock(90_000_000));
+    for silent in [silent(0), silent(1)] {
+        all.progress(&silent);
+    }
+    all.tick(clock(90_001_000));
+    assert_eq!(all.closes(), Some(Cycle { number: 2, ..cycle }));
+}
+
+#[test]
+fn what_is_left_before_a_partition_is_idle_is_kept_and_passes_once_it_has_caught_up() {
+    let mut all = plain(2);
+    all.tick(clock(0));
+    all.progress(&last_records(0, 50));
+    all.progress(&last_records(1, 40));
+    all.progress(&records(0, 60));
+    all.tick(clock(70));
+    let mut all = restarted(&all, ProgressRules::default(), 2);
+    all.tick(clock(1_000_000));
+    all.tick(clock(1_005_000));
+    assert_eq!(state(&all, 1), PartitionState::Active, "nobody knows what it has");
+    all.progress(&silent(1));
+    all.tick(clock(1_005_029));
+    assert_eq!(state(&all, 1), PartitionState::Active);
+    assert_eq!(all.tick(clock(1_005_030)), Some(mark(60)), "70 ms before, 30 after");
+    assert_eq!(state(&all, 1), PartitionState::Idle);
+}
+
+/// Else all that came while there was no process would be late.
+#[test]
+fn the_clock_leads_again_once_idle_partitions_have_nothing_left() {
+    let rules = ProgressRules { all_idle: AllIdle::Advance(span(10)), ..ProgressRules::default() };
+    let mut all = coordinator(rules, 2);
+    all.tick(clock(1_000));
+    all.progress(&last_records(0, 50));
+    all.progress(&last_records(1, 40));
+    assert_eq!(all.tick(clock(1_100)), Some(mark(1_090)));
+
+    let mut all = restarted(&all, rules, 2);
+    assert_eq!(all.tick(clock(9_000)), None);
+    all.progress(&silent(0));
+    assert_eq!(all.tick(clock(9_100)), None, "the other may have anything");
+    assert_eq!(all.progress(&records(1, 2_000)), Some(mark(2_000)), "by its own word");
+    assert_eq!(all.progress(&last_records(1, 4_000)), Some(mark(4_000)));
+    assert_eq!(all.tick(clock(9_199)), None);
+    assert_eq!(all.tick(clock(9_200)), Some(mark(9_190)));
 }
