@@ -7,6 +7,7 @@
 //! No allocation per key, none per record.
 #![expect(clippy::indexing_slicing, reason = "offsets come from the widths that sized the cell")]
 
+use crate::image::Dirty;
 use crate::key::is_same_key;
 use crate::pane::Timing;
 use crate::time::{EventTime, Window};
@@ -78,6 +79,8 @@ pub(crate) struct Cells {
     recent: usize,
     /// Whether each window of a key stands alone: a chain of one.
     is_apart: bool,
+    /// Which heads have changed since the last cut; `None` where nothing is stored.
+    pub(crate) dirty: Option<Box<Dirty>>,
 }
 
 impl Cells {
@@ -96,6 +99,7 @@ impl Cells {
             live: 0,
             recent: 0,
             is_apart: false,
+            dirty: None,
         }
     }
 
@@ -127,7 +131,8 @@ impl Cells {
 
     /// Bytes held, free cells included.
     pub(crate) fn bytes(&self) -> usize {
-        self.words.capacity() * 8 + self.heads.allocation_size() + self.free.capacity() * 4
+        let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
+        self.words.capacity() * 8 + self.heads.allocation_size() + self.free.capacity() * 4 + dirty
     }
 
     fn base(&self, cell: CellId) -> usize {
@@ -280,6 +285,11 @@ impl Cells {
         cell: CellId,
     ) -> Option<CellId> {
         let next = self.next(cell);
+        if before.is_none() && next.is_none() {
+            self.note_gone(head);
+        } else {
+            self.touch(head);
+        }
         match (before, next) {
             (Some(before), _) => {
                 self.set_header(before, NEXT, self.header(cell, NEXT));
@@ -302,8 +312,36 @@ impl Cells {
         }
     }
 
+    /// The words that name a head: its key, and its window where each stands alone.
+    pub(crate) fn name(&self, head: CellId, name: &mut Vec<u64>) {
+        name.extend_from_slice(self.key(head));
+        if self.is_apart {
+            name.extend([self.header(head, START), self.header(head, END)]);
+        }
+    }
+
+    /// Something of the key of `head` changes.
+    pub(crate) fn touch(&mut self, head: CellId) {
+        if let Some(dirty) = &mut self.dirty {
+            dirty.touch(head);
+        }
+    }
+
+    /// The key of `head` goes.
+    fn note_gone(&mut self, head: CellId) {
+        if let Some(mut dirty) = self.dirty.take() {
+            dirty.remove(head, |name| self.name(head, name));
+            self.dirty = Some(dirty);
+        }
+    }
+
     /// Removes everything at once.
     pub(crate) fn clear(&mut self) {
+        if self.dirty.is_some() {
+            for head in self.heads().collect::<Vec<_>>() {
+                self.note_gone(head);
+            }
+        }
         self.heads.clear();
         self.live = 0;
         self.rewind();

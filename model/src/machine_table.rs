@@ -9,6 +9,7 @@
 use crate::account::StageAccount;
 use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
 use crate::cells::hash_words;
+use crate::image::Dirty;
 use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::key::is_same_key;
 use crate::key_machine::{Incoming, Instants, KeyMachine, MachineRules, Verdict};
@@ -64,6 +65,8 @@ pub(crate) struct MachineTable {
     pub(crate) output: Watermark,
     now: ProcessingTime,
     pub(crate) account: StageAccount,
+    /// Which actors have changed since the last cut; `None` where nothing is stored.
+    pub(crate) dirty: Option<Box<Dirty>>,
 }
 
 impl MachineTable {
@@ -104,6 +107,7 @@ impl MachineTable {
                 cut: vec![0; rules.aggregates.accumulators().len()],
                 ..StageAccount::default()
             },
+            dirty: None,
             rules,
         }
     }
@@ -263,6 +267,13 @@ impl MachineTable {
     /// Registers an actor's deadlines and hold anew; retires it if it has no window left.
     fn register(&mut self, id: ActorId) {
         let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        if let Some(dirty) = &mut self.dirty {
+            if actor.machine.windows.is_empty() {
+                dirty.remove(id, |name| name.extend_from_slice(&actor.key));
+            } else {
+                dirty.touch(id);
+            }
+        }
         let hold = actor.machine.hold();
         if hold != actor.hold {
             if let Some(old) = actor.hold
@@ -366,7 +377,9 @@ impl MachineTable {
                 + actor.machine.windows.capacity() * size_of::<OpenWindow>()
         };
         let actors = self.actors.iter().flatten();
-        (self.by_key.len(), actors.map(bytes).sum::<usize>() + self.by_key.allocation_size())
+        let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
+        let tables = self.by_key.allocation_size() + dirty;
+        (self.by_key.len(), actors.map(bytes).sum::<usize>() + tables)
     }
 
     fn actors(&self) -> impl Iterator<Item = &Actor> {
@@ -538,6 +551,9 @@ impl Takes for MachineTable {
                 *count += 1;
                 self.account.operations += 1;
                 self.entered = (id, number);
+                if let Some(dirty) = &mut self.dirty {
+                    dirty.touch(id);
+                }
                 self.touch(id);
                 // The delta may hold what came before the merge: never taken as empty.
                 return Ok(Judged::Into(Entered { cell: 0, is_empty: false, is_late }));

@@ -92,6 +92,16 @@ impl Machine {
         }
     }
 
+    /// The watermark that the stage has been promised.
+    pub(crate) const fn input(&self) -> Watermark {
+        match self {
+            Self::Keys(table, _) => table.watermark,
+            Self::Sliding(table, _) => table.windows.watermark,
+            Self::Machines(table, _) => table.watermark,
+            Self::TopK(table) => table.watermark,
+        }
+    }
+
     /// The watermark that the stage has promised to those above it.
     fn output(&self) -> Watermark {
         match self {
@@ -127,6 +137,7 @@ pub struct Shard {
     pub(crate) plan: Arc<Plan>,
     pub(crate) symbols: Arc<Symbols>,
     id: usize,
+    shards: usize,
     pub(crate) machines: Vec<Machine>,
     pub(crate) exchanges: Vec<Option<ExchangeEnds>>,
     /// By stage: how it reads the results of another, if it does.
@@ -157,6 +168,7 @@ impl Shard {
             plan,
             symbols,
             id,
+            shards,
             cycle: 0,
         }
     }
@@ -215,6 +227,11 @@ impl Shard {
     pub fn cycle(&mut self, cycle: Cycle, out: &mut Output) -> Result<(), StageError> {
         self.cycle = cycle.number.max(self.cycle);
         self.run(Start::Cycle(cycle), out)
+    }
+
+    /// Its number, and how many shards there are.
+    pub(crate) const fn place(&self) -> (usize, usize) {
+        (self.id, self.shards)
     }
 
     /// The last cycle that has begun.

@@ -1,6 +1,8 @@
 //! A shard's rounds by hand: a three-level cascade and a top-K, pane by pane.
 
 use crate::aggregate::Function;
+use crate::epoch::Epoch;
+use crate::image::{ImageError, Log, Restoration, pack};
 use crate::pane::{AccumulationMode, PaneKind, Timing};
 use crate::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan, Ties, TopKSpec};
 use crate::planner::plan;
@@ -58,13 +60,14 @@ pub(crate) fn job(groupings: Vec<Grouping>) -> Job {
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shard: Shard,
+    log: Log,
 }
 
 impl Run {
     pub(crate) fn new(groupings: Vec<Grouping>) -> Self {
         let plan = Arc::new(plan(&job(groupings)).unwrap());
         let shard = Shard::new(plan.clone(), Arc::new(Symbols::default()), 0, 1);
-        Self { plan, shard }
+        Self { plan, shard, log: Log::default() }
     }
 
     /// Panes as text: stage, key, window start, index, timing, sign, value.
@@ -102,9 +105,9 @@ impl Run {
 
     /// Drops everything but the bytes of an image, and goes on from there.
     pub(crate) fn restart(&mut self) {
-        let bytes = self.shard.encode().unwrap();
+        self.log.cut(&self.plan, std::slice::from_mut(&mut self.shard)).unwrap();
         let symbols = Arc::new(Symbols::default());
-        self.shard = Shard::decode(self.plan.clone(), symbols, (0, 1), &bytes).unwrap();
+        self.shard = self.log.restore(&self.plan, &symbols, 1).unwrap().remove(0);
     }
 
     /// Records as rows of the plan.
@@ -256,29 +259,34 @@ fn late_data_lifts_an_entry_and_the_displaced_one_is_retracted() {
 
 #[test]
 fn an_image_of_another_plan_version_or_a_damaged_one_is_refused() {
-    use crate::image::ImageError;
     let mut run = Run::new(vec![grouping("sums", &["a"], AccumulationMode::Discarding)]);
     run.records(&[(1, [1, 0, 0], 7)]);
-    let bytes = run.shard.encode().unwrap();
-    let decode = |groupings: Vec<Grouping>, bytes: &[u8]| {
+    let cut = run.shard.cut(Epoch::from_number(1)).unwrap();
+    let [piece] = &pack(&run.plan, cut.segments, 1 << 20)[..] else { panic!() };
+    let decode = |groupings: Vec<Grouping>, part: &[u8], piece: &[u8]| {
         let plan = Arc::new(plan(&job(groupings)).unwrap());
-        Shard::decode(plan, Arc::new(Symbols::default()), (0, 1), bytes).map(|_| ())
+        let symbols = Arc::new(Symbols::default());
+        let mut restoration = Restoration::new(plan, symbols, 1, &[part.to_vec()])?;
+        restoration.take(Epoch::from_number(1), piece)
     };
     let same = || vec![grouping("sums", &["a"], AccumulationMode::Discarding)];
-    assert!(decode(same(), &bytes).is_ok());
+    assert!(decode(same(), &cut.part, piece).is_ok());
     for groupings in [
         vec![grouping("other", &["a"], AccumulationMode::Discarding)],
         vec![grouping("sums", &["a", "b"], AccumulationMode::Discarding)],
         vec![grouping("sums", &["a"], AccumulationMode::Retracting)],
     ] {
-        let result = decode(groupings, &bytes);
+        let result = decode(groupings, &cut.part, piece);
         assert!(matches!(result, Err(ImageError::OtherPlan { .. })), "{result:?}");
     }
-    let result = decode(same(), &bytes[..bytes.len() / 2]);
-    assert!(matches!(result, Err(ImageError::Damaged(_))), "{result:?}");
-    let mut newer = bytes;
-    // Behind the length of the first part.
-    newer[1] = 9;
-    let result = decode(same(), &newer);
-    assert!(matches!(result, Err(ImageError::Version { found: 9 })), "{result:?}");
+    let (part, half) = (&cut.part, |bytes: &[u8]| bytes[..bytes.len() / 2].to_vec());
+    let newer = |bytes: &[u8]| [&[9], &bytes[1..]].concat();
+    for (part, piece) in [(half(part), piece.clone()), (part.clone(), half(piece))] {
+        let result = decode(same(), &part, &piece);
+        assert!(matches!(result, Err(ImageError::Damaged(_))), "{result:?}");
+    }
+    for (part, piece) in [(newer(part), piece.clone()), (part.clone(), newer(piece))] {
+        let result = decode(same(), &part, &piece);
+        assert!(matches!(result, Err(ImageError::Version { found: 9 })), "{result:?}");
+    }
 }

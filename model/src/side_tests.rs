@@ -4,10 +4,12 @@
 use crate::aggregate::AggregateLayout;
 use crate::aggregate::Function;
 use crate::aggregate::side::{CustomAggregate, CustomFunction, Millionths, Side, SideFunction};
+use crate::epoch::Epoch;
+use crate::image::{ImageError, Restoration, pack};
 use crate::pane::{AccumulationMode, PaneKind};
 use crate::plan::{AggregateSpec, Grouping};
 use crate::planner::{PlanError, plan};
-use crate::shard::{Output, Shard};
+use crate::shard::Output;
 use crate::shard_tests::{Run, grouping, job};
 use crate::symbol::Symbols;
 use crate::time::{EventTime, Watermark};
@@ -111,15 +113,17 @@ fn a_rollup_merges_what_its_parent_kept_and_a_median_feeds_another_quantile() {
 
 #[test]
 fn an_image_of_other_settings_is_refused() {
-    use crate::image::ImageError;
     let mut run = Run::new(vec![spread("s", &["a"], AccumulationMode::Discarding)]);
     records(&mut run, &[(1, 5)]);
-    let bytes = run.shard.encode().unwrap();
+    let cut = run.shard.cut(Epoch::from_number(1)).unwrap();
+    let pieces = pack(&run.plan, cut.segments, 1 << 20);
     let decode = |change: fn(&mut Function)| {
         let mut other = spread("s", &["a"], AccumulationMode::Discarding);
         other.aggregates.iter_mut().for_each(|aggregate| change(&mut aggregate.function));
         let plan = Arc::new(plan(&job(vec![other])).unwrap());
-        Shard::decode(plan, Arc::new(Symbols::default()), (0, 1), &bytes).map(|_| ())
+        let symbols = Arc::new(Symbols::default());
+        let mut restoration = Restoration::new(plan, symbols, 1, &[cut.part.clone()])?;
+        pieces.iter().try_for_each(|piece| restoration.take(Epoch::from_number(1), piece))
     };
     assert!(decode(|_| {}).is_ok());
     for change in [

@@ -382,6 +382,7 @@ impl KeyTable {
         fired: &mut Fired,
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
+        self.cells.touch(head);
         let window = self.cells.window(cell);
         let meta = self.cells.meta(cell);
         if self.rules.has_children {
@@ -549,6 +550,7 @@ impl Takes for KeyTable {
         };
         self.account.operations += 1;
         let (head, cell) = self.find_or_add(hash, key, window, is_late);
+        self.cells.touch(head);
         let mut meta = self.cells.meta(cell);
         let is_empty = !meta.has_news;
         if is_empty || is_late && !meta.is_touched {

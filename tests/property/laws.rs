@@ -3,7 +3,7 @@
 use crate::job::Style;
 use crate::records::{Event, arrivals, recut};
 use crate::world::{Seen, World};
-use crate::{Case, cases, check_run, check_totals, config, run};
+use crate::{Case, cases, check_run, check_totals, config, run, run_on_any_shards};
 use nilometer_model::aggregate::Function;
 use nilometer_model::aggregate::side::SideFunction;
 use nilometer_model::batch::{Arrival, evaluate};
@@ -110,6 +110,14 @@ proptest! {
         let (before, after) = (run(&alone, false), run(&alone, true));
         prop_assert_eq!(sorted(&before.panes), sorted(&after.panes));
         prop_assert_eq!(before.accounts(), after.accounts());
+    }
+
+    /// P2: nor does one with another number of shards, whatever was cut before.
+    #[test]
+    fn a_restart_with_other_shards_changes_nothing(
+        case in cases(Style::Any), choices in any::<u64>(),
+    ) {
+        check_run(&case, &run_on_any_shards(&case, choices))?;
     }
 
     /// P3: how records are cut into batches changes no total, no drop and nothing on time.

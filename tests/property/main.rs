@@ -135,6 +135,26 @@ fn run(case: &Case, restarts: bool) -> World {
     world
 }
 
+/// As [`run`] with restarts, each with any number of shards; between them all is cut now and then, so
+/// that a restart has changes to read beside bases.
+fn run_on_any_shards(case: &Case, mut choices: u64) -> World {
+    let mut world = World::new(planned(case), case.shards, case.seed);
+    for event in &case.script {
+        match event {
+            Event::Restart => world.restart_anyhow(),
+            Event::Batch(_) | Event::Watermark(_) | Event::Tick(_) | Event::Signal => {
+                play(&mut world, case, std::slice::from_ref(event), false);
+                if choices & 1 == 1 {
+                    world.cut();
+                }
+            }
+        }
+        choices = choices.rotate_right(1);
+    }
+    world.end();
+    world
+}
+
 /// Plays some of a script.
 fn play(world: &mut World, case: &Case, events: &[Event], restarts: bool) {
     for event in events {

@@ -9,7 +9,7 @@ use crate::sinks::{Place, is_near};
 use crate::triggers::triggers;
 use crate::windows::{only_grows, windows};
 use crate::world::{Seen, World};
-use crate::{Case, check_dropped, config, oracle, run};
+use crate::{Case, check_dropped, config, oracle, run, run_on_any_shards};
 use nilometer_model::account::StageAccount;
 use nilometer_model::aggregate::Function;
 use nilometer_model::aggregate::side::SideFunction;
@@ -289,6 +289,7 @@ proptest! {
     #[test]
     fn results_of_results_are_those_of_the_final_ones(case in cases(), restarts in any::<bool>()) {
         check(&case, &run(&case, restarts))?;
+        check(&case, &run_on_any_shards(&case, case.seed))?;
     }
 
     /// The same on all engines.

@@ -8,7 +8,7 @@ use crate::records::recut;
 use crate::sinks::Sinks;
 use crate::wide::Closing;
 use crate::world::{Listed, Seen, World};
-use crate::{Case, check_run, config, planned, play, run, wide_cases};
+use crate::{Case, check_run, config, planned, play, run, run_on_any_shards, wide_cases};
 use nilometer_model::batch::{Evaluation, evaluate, readers};
 use nilometer_model::engine::Engine;
 use nilometer_model::invariant::{ROLL_1, SHARD_1};
@@ -113,6 +113,17 @@ proptest! {
         prop_assert_eq!(before.late, after.late);
     }
 
+    /// P2.
+    #[test]
+    fn restarts_with_other_shards_change_nothing(
+        case in wide_cases(Style::Any, Closing::Allowed), choices in any::<u64>(),
+    ) {
+        let micro = micro(&case, choices);
+        for case in [case, micro] {
+            check_run(&case, &run_on_any_shards(&case, choices))?;
+        }
+    }
+
     /// P3. What a trigger that finishes keeps out does depend on when it is asked.
     #[test]
     fn cuts_change_no_total(
@@ -183,10 +194,10 @@ proptest! {
             let (before, after) = case.script.split_at(cut.index(case.script.len() + 1));
             let mut first = World::new(planned(&case), case.shards, case.seed);
             play(&mut first, &case, before, false);
-            let image = first.image();
+            let log = first.cut().clone();
             let mut replays = Vec::new();
             for seed in [case.seed, case.seed, seed] {
-                let mut world = World::of_image(planned(&case), &image, seed);
+                let mut world = World::of_log(planned(&case), &log, (case.shards, seed));
                 play(&mut world, &case, after, true);
                 world.end();
                 prop_assert!(world.is_empty());

@@ -7,6 +7,7 @@ use nilometer_connectors::generator::Dice;
 use nilometer_model::account::{DropReason, StageAccount};
 use nilometer_model::batch::{Closed, KeyValues, Place, Record};
 use nilometer_model::engine::Cycle;
+use nilometer_model::image::Log;
 use nilometer_model::invariant::{ORDER_1, WM_1};
 use nilometer_model::key::Router;
 use nilometer_model::late::{LateBatch, LateReason};
@@ -63,6 +64,8 @@ pub(crate) struct World {
     pub(crate) plan: Arc<Plan>,
     symbols: Arc<Symbols>,
     shards: Vec<Shard>,
+    /// What they were at cuts.
+    log: Log,
     router: Router,
     /// By sender and receiver; the source is the sender after the last shard.
     queues: BTreeMap<(usize, usize), VecDeque<Message>>,
@@ -94,6 +97,7 @@ impl World {
         Self {
             shards: (0..shards).map(make).collect(),
             router: Router::from_row(&plan.row, &plan.shard_by, plan.key_groups, shards),
+            log: Log::default(),
             queues: BTreeMap::new(),
             marks: BTreeMap::new(),
             dice: Dice::new(seed),
@@ -205,31 +209,40 @@ impl World {
         self.settle();
     }
 
-    /// Everything that is queued is delivered; then every shard becomes bytes.
-    pub(crate) fn image(&mut self) -> Vec<Vec<u8>> {
+    /// Everything that is queued is delivered; then every shard hands over what has changed.
+    pub(crate) fn cut(&mut self) -> &Log {
         self.settle();
-        self.shards.iter().map(|shard| shard.encode().unwrap()).collect()
+        self.log.cut(&self.plan, &mut self.shards).unwrap();
+        &self.log
     }
 
-    /// The node as it was when it became bytes, in a process that has never seen a text; what it
-    /// has emitted before is not known to it.
-    pub(crate) fn of_image(plan: Arc<Plan>, images: &[Vec<u8>], seed: u64) -> Self {
-        let mut world = Self::new(plan, images.len(), seed);
-        for (id, image) in images.iter().enumerate() {
-            let place = (id, images.len());
-            let (plan, symbols) = (world.plan.clone(), world.symbols.clone());
-            let mut shard = Shard::decode(plan, symbols, place, image).unwrap();
+    /// The node as it was when it was cut, of `shards` shards, in a process that has never seen a
+    /// text; what it has emitted before is not known to it.
+    pub(crate) fn of_log(plan: Arc<Plan>, log: &Log, (shards, seed): (usize, u64)) -> Self {
+        let mut world = Self::new(plan, shards, seed);
+        world.log = log.clone();
+        world.shards = log.restore(&world.plan, &world.symbols, shards).unwrap();
+        for (shard, passed) in world.shards.iter_mut().zip(&mut world.passed) {
             shard.trace_drops(true);
-            world.passed[id] = shard.passed();
-            world.shards[id] = shard;
+            *passed = shard.passed();
         }
         world
     }
 
-    /// Becomes bytes, is dropped, and comes back.
+    /// Is cut, dropped, and comes back.
     pub(crate) fn restart(&mut self) {
-        let images = self.image();
-        let restored = Self::of_image(self.plan.clone(), &images, 0);
+        self.restart_as(self.shards.len());
+    }
+
+    /// Is cut, dropped, and comes back with any number of shards.
+    pub(crate) fn restart_anyhow(&mut self) {
+        let shards = [1, 2, 3, 7][self.draw(4)];
+        self.restart_as(shards);
+    }
+
+    fn restart_as(&mut self, shards: usize) {
+        let plan = self.plan.clone();
+        let restored = Self::of_log(plan, self.cut(), (shards, 0));
         let before = std::mem::replace(self, restored);
         // Chance, and what the world outside has seen.
         self.dice = before.dice;

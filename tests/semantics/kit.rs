@@ -7,6 +7,7 @@
 use nilometer_model::account::StageAccount;
 use nilometer_model::aggregate::Function;
 use nilometer_model::engine::{Cycle, Engine};
+use nilometer_model::image::Log;
 use nilometer_model::pane::{AccumulationMode, PaneKind, Timing};
 use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan};
 use nilometer_model::planner::plan_for;
@@ -108,6 +109,8 @@ pub(crate) struct Run {
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,
     pub(crate) shard: Shard,
+    /// What it was at its restarts.
+    log: Log,
     emitted: BTreeMap<(String, Window), Emitted>,
     /// Number of the last cycle.
     cycle: u64,
@@ -132,7 +135,7 @@ impl Run {
         let plan = Arc::new(plan_for(&job(grouping, fields), engine).unwrap());
         let symbols = Arc::new(Symbols::default());
         let shard = Shard::new(plan.clone(), symbols.clone(), 0, 1);
-        Self { plan, symbols, shard, emitted: BTreeMap::new(), cycle: 0 }
+        Self { plan, symbols, shard, log: Log::default(), emitted: BTreeMap::new(), cycle: 0 }
     }
 
     /// One batch.
@@ -199,10 +202,9 @@ impl Run {
 
     /// Drops everything but the bytes of a snapshot, and goes on from there.
     pub(crate) fn restart(&mut self) {
-        let bytes = self.shard.encode().unwrap();
+        self.log.cut(&self.plan, std::slice::from_mut(&mut self.shard)).unwrap();
         self.symbols = Arc::new(Symbols::default());
-        self.shard =
-            Shard::decode(self.plan.clone(), self.symbols.clone(), (0, 1), &bytes).unwrap();
+        self.shard = self.log.restore(&self.plan, &self.symbols, 1).unwrap().remove(0);
     }
 
     pub(crate) fn account(&self) -> StageAccount {

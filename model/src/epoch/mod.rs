@@ -2,17 +2,19 @@
 //!
 //! An epoch is cut by barriers that flow with the records: what lies before them belongs to it.
 //! [`Schedule`] says when one begins, [`Barriers`] where a shard is cut, [`SinkBarriers`] where a
-//! sink is, [`Gathering`] when all parts are there. A stored epoch holds the positions of all
+//! sink is, [`handover`] what each key group then hands over, [`Gathering`] when all parts are there. A stored epoch holds the positions of all
 //! sources, the state of all shards behind exactly the records before those positions (POS-1), and
 //! the panes that came of them; it counts as a whole or not at all (EPOCH-2). [`Aborts`] says whether a
 //! node may start that has failed behind one again and again.
 
 mod abort;
 mod barriers;
+mod handover;
 mod schedule;
 
 pub use abort::{Abort, Aborts, BatchPlace, Stored, Verdict, Wish};
 pub use barriers::{Barriers, Gathering, Origin, SinkBarriers, Step};
+pub use handover::{GroupFacts, Handover, TURNS, handover};
 pub use schedule::{Next, Schedule};
 
 use serde::{Deserialize, Serialize};

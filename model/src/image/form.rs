@@ -59,6 +59,11 @@ impl<'a> Form<'a> {
         &self.stage.aggregates
     }
 
+    /// Words of a name.
+    pub(super) fn name_words(&self) -> usize {
+        self.key.words() + if self.has_window { 2 } else { 0 }
+    }
+
     /// Appends the name of an entry: its packed key and, where it is named by one, its window.
     pub(super) fn put_name(&self, out: &mut Vec<u8>, name: &[u64]) {
         self.put_key(out, self.key, name);

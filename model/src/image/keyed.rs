@@ -2,6 +2,7 @@
 
 use super::ImageError;
 use super::bytes::Input;
+use super::dirty::Dirty;
 use super::form::Form;
 
 /// A table of entries: mostly one per key, with all of its windows; one per key and window where a
@@ -13,6 +14,9 @@ pub(super) trait Keyed {
     /// The words that name an entry: its packed key, and the bounds of its window where it is of
     /// one.
     fn name(&self, entry: u32, name: &mut Vec<u64>);
+
+    /// What is noted of changes; nothing before the first cut.
+    fn dirty(&mut self) -> &mut Option<Box<Dirty>>;
 
     /// Appends what an entry holds: at least one byte.
     ///

@@ -2,6 +2,7 @@
 
 use super::ImageError;
 use super::bytes::{Input, put_number, put_wide_signed};
+use super::dirty::Dirty;
 use super::form::{Form, put_sent, sent};
 use super::keyed::Keyed;
 use crate::candidates::{Candidates, EntryId};
@@ -25,11 +26,13 @@ impl Keyed for TopKTable {
     }
 
     fn name(&self, entry: u32, name: &mut Vec<u64>) {
-        let Some(group) = self.groups.get(entry as usize) else { return };
-        name.extend_from_slice(&group.parent);
-        if let Some(window) = group.window {
-            name.extend([window.start(), window.end()].map(|bound| bound.as_millis() as u64));
+        if let Some(group) = self.groups.get(entry as usize) {
+            group.name(name);
         }
+    }
+
+    fn dirty(&mut self) -> &mut Option<Box<Dirty>> {
+        &mut self.dirty
     }
 
     fn put(&self, entry: u32, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {

@@ -2,6 +2,7 @@
 //! owe and what they keep.
 
 use super::bytes::{Input, put_number, put_signed};
+use super::dirty::Dirty;
 use super::form::{Form, put_sent, put_window, sent, window};
 use super::keyed::Keyed;
 use super::{ImageError, other_plan};
@@ -141,6 +142,10 @@ impl Keyed for MachineTable {
 
     fn name(&self, entry: u32, name: &mut Vec<u64>) {
         name.extend_from_slice(self.get(entry).map_or(&[], |actor| &actor.key));
+    }
+
+    fn dirty(&mut self) -> &mut Option<Box<Dirty>> {
+        &mut self.dirty
     }
 
     fn put(&self, entry: u32, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {

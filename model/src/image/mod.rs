@@ -9,33 +9,33 @@
 //! nothing waits.
 
 mod bytes;
+mod cut;
+mod dirty;
 mod form;
 mod keyed;
 mod lists;
+mod log;
 mod machines;
 mod part;
+mod restoration;
 mod segment;
 mod slices;
 mod windows;
 
+pub use cut::Cut;
+pub(crate) use dirty::Dirty;
+pub use log::Log;
+pub use restoration::Restoration;
 pub use segment::{Segment, TableKind, pack};
 
-use crate::key::Placing;
-use crate::plan::{Plan, Stage};
-use crate::shard::{Machine, Shard};
+use crate::plan::Stage;
+use crate::shard::Machine;
 use crate::symbol::{Symbols, SymbolsFull};
-use bytes::{Input, put_bytes};
 use form::Form;
 use keyed::Keyed;
-use segment::{Shape, TableId};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Version of the image format.
 pub const IMAGE_VERSION: u16 = 3;
-
-/// Bytes of a piece, about.
-const PIECE_BYTES: usize = 1 << 20;
 
 /// An image that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -75,14 +75,12 @@ fn other_plan(what: &str) -> ImageError {
 }
 
 /// The tables of a machine.
-fn tables(machine: &Machine) -> Vec<(TableKind, &dyn Keyed)> {
+const fn kinds(machine: &Machine) -> &'static [TableKind] {
     match machine {
-        Machine::Keys(table, _) => vec![(TableKind::Windows, &**table as &dyn Keyed)],
-        Machine::Sliding(table, _) => {
-            vec![(TableKind::Windows, &table.windows as &dyn Keyed), (TableKind::Slices, &**table)]
-        }
-        Machine::Machines(table, _) => vec![(TableKind::Machines, &**table as &dyn Keyed)],
-        Machine::TopK(table) => vec![(TableKind::Lists, &**table as &dyn Keyed)],
+        Machine::Keys(..) => &[TableKind::Windows],
+        Machine::Sliding(..) => &[TableKind::Windows, TableKind::Slices],
+        Machine::Machines(..) => &[TableKind::Machines],
+        Machine::TopK(_) => &[TableKind::Lists],
     }
 }
 
@@ -116,110 +114,4 @@ fn form<'a>(
     };
     let key = stage.top_k.as_ref().map_or(&stage.key, |top_k| &top_k.parent);
     Form::new((key, is_apart), stage, symbols)
-}
-
-impl Shard {
-    /// All segments.
-    fn segments(&self) -> Result<Vec<Segment>, ImageError> {
-        let mut segments = BTreeMap::new();
-        let (mut name, mut bytes) = (Vec::new(), Vec::new());
-        for (stage, machine) in self.plan.stages.iter().zip(&self.machines) {
-            let mut placing = Placing::of_stage(&self.plan, stage);
-            for (kind, table) in tables(machine) {
-                let form = form(machine, kind, stage, &self.symbols);
-                for entry in table.entries() {
-                    name.clear();
-                    table.name(entry, &mut name);
-                    let group = placing.group(&name, &self.symbols);
-                    let table_id = TableId { stage: stage.id, kind };
-                    let segment = segments.entry((table_id, group)).or_insert_with(|| Segment {
-                        table: table_id,
-                        group,
-                        is_base: true,
-                        entries: Vec::new(),
-                    });
-                    bytes.clear();
-                    form.put_name(&mut bytes, &name);
-                    put_bytes(&mut segment.entries, &bytes);
-                    bytes.clear();
-                    table.put(entry, &form, &mut bytes)?;
-                    put_bytes(&mut segment.entries, &bytes);
-                }
-            }
-        }
-        Ok(segments.into_values().collect())
-    }
-
-    /// The state as bytes.
-    ///
-    /// # Errors
-    /// The state does not serialise: never, as far as known.
-    pub fn encode(&self) -> Result<Vec<u8>, ImageError> {
-        let mut image = Vec::new();
-        put_bytes(&mut image, &self.part()?);
-        for piece in pack(&self.plan, self.segments()?, PIECE_BYTES) {
-            put_bytes(&mut image, &piece);
-        }
-        Ok(image)
-    }
-
-    /// Shard `id` of `shards` with the state of `bytes`, which the same plan must have written.
-    ///
-    /// # Errors
-    /// The bytes are damaged, of another version, or of another plan.
-    pub fn decode(
-        plan: Arc<Plan>,
-        symbols: Arc<Symbols>,
-        (id, shards): (usize, usize),
-        bytes: &[u8],
-    ) -> Result<Self, ImageError> {
-        let mut image = Input(bytes);
-        let mut shard = Self::new(plan, symbols, id, shards);
-        shard.take_part(image.bytes()?)?;
-        while !image.is_empty() {
-            shard.take_piece(image.bytes()?)?;
-        }
-        shard.recall_sent();
-        if shard.plan.engine.pace().is_some() {
-            shard.touch_news();
-        }
-        Ok(shard)
-    }
-
-    fn take_piece(&mut self, piece: &[u8]) -> Result<(), ImageError> {
-        for segment in segment::segments(piece)? {
-            let mut segment = segment?;
-            let plan = Arc::clone(&self.plan);
-            let stage = plan.stage(segment.stage);
-            let machine = stage.and_then(|stage| self.machines.get_mut(stage.id.index()));
-            let (Some(stage), Some(machine)) = (stage, machine) else {
-                return Err(other_plan(&format!("stage `{}`", segment.stage)));
-            };
-            if segment.group.0 >= plan.key_groups {
-                return Err(other_plan("the number of key groups"));
-            }
-            if !segment.is_base {
-                return Err(ImageError::Damaged("changes stand alone"));
-            }
-            let found = Shape::of(stage);
-            if segment.shape.fields != found.fields {
-                return Err(other_plan("a key"));
-            }
-            if segment.shape.words != found.words {
-                return Err(other_plan("an aggregate"));
-            }
-            if segment.shape.has_total != found.has_total {
-                return Err(other_plan("the accumulation mode"));
-            }
-            let form = form(machine, segment.kind, stage, &self.symbols);
-            let Some(table) = table_mut(machine, segment.kind) else {
-                return Err(other_plan(&format!("the window or trigger of `{}`", stage.name)));
-            };
-            while !segment.entries.is_empty() {
-                let (name, content) = segment::entry(&mut segment.entries)?;
-                table.install(name, content, &form)?;
-            }
-        }
-        Ok(())
-    }
 }

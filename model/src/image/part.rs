@@ -2,12 +2,13 @@
 
 use super::{IMAGE_VERSION, ImageError, other_plan};
 use crate::account::StageAccount;
+use crate::plan::Plan;
 use crate::shard::{Machine, Shard};
 use crate::time::{ProcessingTime, Watermark};
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Serialize, Deserialize)]
-struct ShardPart {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct ShardPart {
     version: u32,
     /// Name of the engine: another would wait for what it has done, or do it again.
     engine: Box<str>,
@@ -16,7 +17,7 @@ struct ShardPart {
     stages: Vec<StagePart>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct StagePart {
     name: Box<str>,
     watermark: Watermark,
@@ -92,36 +93,87 @@ impl Shard {
         Ok(postcard::to_stdvec(&part)?)
     }
 
-    /// Becomes what `bytes` say, before any entry is put back.
-    pub(super) fn take_part(&mut self, bytes: &[u8]) -> Result<(), ImageError> {
+    /// Becomes what `part` says, before any entry is put back.
+    pub(super) fn take_part(&mut self, part: ShardPart) -> Result<(), ImageError> {
+        for (machine, part) in self.machines.iter_mut().zip(part.stages) {
+            take_stage_part(machine, part)?;
+        }
+        for ((ends, senders), stage) in
+            self.exchanges.iter_mut().zip(part.senders).zip(&self.machines)
+        {
+            let Some(ends) = ends else { continue };
+            match senders {
+                Some(senders) if senders.len() == ends.senders.len() => ends.senders = senders,
+                // Of other shards: what all of them have promised is what the stage knows.
+                Some(_) | None => ends.senders.fill(stage.input()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ShardPart {
+    /// The part that `bytes` hold, if it is of `plan`.
+    pub(super) fn read(bytes: &[u8], plan: &Plan) -> Result<Self, ImageError> {
         let (found, _) = postcard::take_from_bytes::<u32>(bytes)?;
         if found != u32::from(IMAGE_VERSION) {
             return Err(ImageError::Version { found });
         }
-        let part: ShardPart = postcard::from_bytes(bytes)?;
-        if *part.engine != *self.plan.engine.name() {
+        let part: Self = postcard::from_bytes(bytes)?;
+        if *part.engine != *plan.engine.name() {
             return Err(other_plan("the engine"));
         }
-        let stages = self.plan.stages.len();
+        let stages = plan.stages.len();
         if part.stages.len() != stages || part.senders.len() != stages {
             return Err(other_plan("the number of stages"));
         }
-        let machines = self.plan.stages.iter().zip(&mut self.machines);
-        for ((stage, machine), part) in machines.zip(part.stages) {
-            if stage.name != part.name {
-                return Err(other_plan(&format!("stage `{}`", stage.name)));
-            }
-            take_stage_part(machine, part)?;
+        let mut pairs = plan.stages.iter().zip(&part.stages);
+        match pairs.find(|(stage, part)| stage.name != part.name) {
+            Some((stage, _)) => Err(other_plan(&format!("stage `{}`", stage.name))),
+            None => Ok(part),
         }
-        for (ends, senders) in self.exchanges.iter_mut().zip(part.senders) {
-            match (ends, senders) {
-                (Some(ends), Some(senders)) if ends.senders.len() == senders.len() => {
-                    ends.senders = senders;
-                }
-                (None, None) => {}
-                (Some(_) | None, _) => return Err(other_plan("the number of shards")),
-            }
+    }
+}
+
+/// What `shards` shards begin with where those before them have left `parts`.
+///
+/// As many as before go on as they were. Otherwise all begin alike, and none knows more than the one
+/// that knew least: a lower watermark promises less, and what it makes due again has been emitted
+/// and says nothing; what was counted goes to the first.
+pub(super) fn merged(parts: Vec<ShardPart>, shards: usize) -> Vec<ShardPart> {
+    if parts.len() == shards {
+        return parts;
+    }
+    let Some(mut whole) = parts.into_iter().reduce(|mut whole, part| {
+        for (stage, other) in whole.stages.iter_mut().zip(part.stages) {
+            stage.merge(other);
         }
-        Ok(())
+        whole
+    }) else {
+        return Vec::new();
+    };
+    whole.senders.fill(None);
+    let mut others = whole.clone();
+    for stage in &mut others.stages {
+        let nothing =
+            StageAccount { cut: vec![0; stage.account.cut.len()], ..StageAccount::default() };
+        stage.account = nothing;
+    }
+    let mut all = vec![others; shards];
+    if let Some(first) = all.first_mut() {
+        *first = whole;
+    }
+    all
+}
+
+impl StagePart {
+    fn merge(&mut self, other: Self) {
+        self.watermark = self.watermark.min(other.watermark);
+        self.output = self.output.min(other.output);
+        self.now = self.now.min(other.now);
+        for (share, other) in self.shares.iter_mut().zip(other.shares) {
+            *share = other.min(*share);
+        }
+        self.account.merge(&other.account);
     }
 }

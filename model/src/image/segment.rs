@@ -6,7 +6,7 @@
 //! that holds nothing is gone. All that is needed to find an entry, or to skip it, is in the bytes.
 
 use super::bytes::{Input, put_bytes, put_number};
-use super::{IMAGE_VERSION, ImageError};
+use super::{IMAGE_VERSION, ImageError, other_plan};
 use crate::key::KeyGroup;
 use crate::pane::StageId;
 use crate::plan::{Plan, Stage};
@@ -74,6 +74,20 @@ impl Shape {
             words: stage.aggregates.words() as u64,
             has_total: stage.keeps_total(),
         }
+    }
+
+    /// Whether entries of shape `found` can be read.
+    pub(super) fn check(self, found: Self) -> Result<(), ImageError> {
+        let what = if found.fields != self.fields {
+            "a key"
+        } else if found.words != self.words {
+            "an aggregate"
+        } else if found.has_total != self.has_total {
+            "the accumulation mode"
+        } else {
+            return Ok(());
+        };
+        Err(other_plan(what))
     }
 }
 

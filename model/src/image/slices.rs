@@ -2,6 +2,7 @@
 
 use super::ImageError;
 use super::bytes::{Input, put_number, put_signed};
+use super::dirty::Dirty;
 use super::form::Form;
 use super::keyed::Keyed;
 use crate::sliding::SlidingTable;
@@ -14,6 +15,10 @@ impl Keyed for SlidingTable {
 
     fn name(&self, entry: u32, name: &mut Vec<u64>) {
         name.extend_from_slice(self.key(entry));
+    }
+
+    fn dirty(&mut self) -> &mut Option<Box<Dirty>> {
+        &mut self.dirty
     }
 
     fn put(&self, entry: u32, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {

@@ -5,6 +5,7 @@
 //! words of the delta if it has news, those of the total if it has one.
 
 use super::bytes::{Input, put_number};
+use super::dirty::Dirty;
 use super::form::{Form, put_sent, put_window, sent, window};
 use super::keyed::Keyed;
 use super::{ImageError, other_plan};
@@ -38,11 +39,11 @@ impl Keyed for KeyTable {
     }
 
     fn name(&self, entry: u32, name: &mut Vec<u64>) {
-        name.extend_from_slice(self.cells.key(entry));
-        if self.cells.is_apart() {
-            let window = self.cells.window(entry);
-            name.extend([window.start(), window.end()].map(|bound| bound.as_millis() as u64));
-        }
+        self.cells.name(entry, name);
+    }
+
+    fn dirty(&mut self) -> &mut Option<Box<Dirty>> {
+        &mut self.cells.dirty
     }
 
     fn put(&self, entry: u32, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {

@@ -13,6 +13,7 @@ use super::grid::{Grid, Touched};
 use super::slices::Slices;
 use crate::aggregate::{AggregateLayout, Overflow};
 use crate::engine::Engine;
+use crate::image::Dirty;
 use crate::key::is_same_key;
 use crate::pane::Timing;
 use crate::plan::Stage;
@@ -70,6 +71,9 @@ pub(crate) struct SlidingTable {
     now: ProcessingTime,
     /// The next mark of early firing on the clock. `None` if there is nothing to fire.
     due: Option<ProcessingTime>,
+    /// Which actors have changed since the last cut; `None` where nothing is stored. Slices that
+    /// merely go are no change: what no window needs is not put back.
+    pub(crate) dirty: Option<Box<Dirty>>,
     /// Room for a window.
     sum: Vec<u64>,
     /// The slice of the record before, and its windows: mostly the next record's, too.
@@ -91,6 +95,7 @@ impl SlidingTable {
             deadlines: BTreeMap::new(),
             now: ProcessingTime::from_millis(i64::MIN),
             due: None,
+            dirty: None,
             sum: vec![0; stage.aggregates.words()],
             // Holds nothing.
             recent: (Window::new(EventTime::MIN, EventTime::MIN), Touched::default()),
@@ -155,6 +160,9 @@ impl SlidingTable {
         slice: EventTime,
     ) -> (&AggregateLayout, &mut [u64]) {
         let id = self.actor(hash, key);
+        if let Some(dirty) = &mut self.dirty {
+            dirty.touch(id);
+        }
         let width = self.sum.len();
         let slices = self.actors.get_mut(id as usize).map(|actor| &mut actor.slices);
         let (place, is_new) = slices.map_or((0, false), |slices| slices.find_or_add(slice, width));
@@ -183,6 +191,10 @@ impl SlidingTable {
 
     /// Lets go of an actor that has nothing.
     fn retire(&mut self, id: ActorId) {
+        if let Some(mut dirty) = self.dirty.take() {
+            dirty.remove(id, |name| name.extend_from_slice(self.key(id)));
+            self.dirty = Some(dirty);
+        }
         let hash = self.windows.cells.hash(self.key(id));
         if let Ok(entry) = self.by_key.find_entry(hash, |known| *known == id) {
             entry.remove();
@@ -286,7 +298,8 @@ impl SlidingTable {
         let tables = self.keys.capacity() * 8
             + self.actors.capacity() * size_of::<Actor>()
             + self.by_key.allocation_size();
-        (self.by_key.len(), slices + tables + self.windows.cells.bytes())
+        let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
+        (self.by_key.len(), slices + tables + dirty + self.windows.cells.bytes())
     }
 
     /// The actors that have slices.

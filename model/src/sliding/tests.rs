@@ -4,6 +4,7 @@
 use crate::account::{Dropped, StageAccount};
 use crate::aggregate::Function;
 use crate::engine::{Cycle, Engine, Pace};
+use crate::image::Log;
 use crate::pane::AccumulationMode;
 use crate::plan::{
     AggregateSpec, Grouping, Job, KeyColumn, LateSpec, Plan, Spread, Ties, TopKSpec,
@@ -152,6 +153,7 @@ struct Round {
 struct Run {
     plan: Arc<Plan>,
     shard: Shard,
+    log: Log,
     cycle: u64,
 }
 
@@ -160,7 +162,7 @@ impl Run {
         let plan = Arc::new(plan);
         let mut shard = Shard::new(plan.clone(), Arc::new(Symbols::default()), 0, 1);
         shard.trace_drops(true);
-        Self { plan, shard, cycle: 0 }
+        Self { plan, shard, log: Log::default(), cycle: 0 }
     }
 
     fn records(&self, records: &[(i64, i64, [u32; 2], i64)]) -> RowBatch {
@@ -215,9 +217,9 @@ impl Run {
             }
             Step::TimeOut => {}
             Step::Restart => {
-                let bytes = self.shard.encode().unwrap();
+                self.log.cut(&self.plan, std::slice::from_mut(&mut self.shard)).unwrap();
                 let symbols = Arc::new(Symbols::default());
-                self.shard = Shard::decode(self.plan.clone(), symbols, (0, 1), &bytes).unwrap();
+                self.shard = self.log.restore(&self.plan, &symbols, 1).unwrap().remove(0);
                 self.shard.trace_drops(true);
             }
         }

@@ -15,6 +15,7 @@ use crate::account::{DropReason, StageAccount};
 use crate::aggregate::{AggregateLayout, Overflow, ValuesRef};
 use crate::candidates::{CandidateLayout, Candidates, EntryId};
 use crate::cells::hash_words;
+use crate::image::Dirty;
 use crate::intake::regroup;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::late::Aside;
@@ -105,6 +106,18 @@ pub(crate) struct TopKTable {
     may_be_empty: bool,
     /// Room for a parent key.
     parent_key: Vec<u64>,
+    /// Which groups have changed since the last cut; `None` where nothing is stored.
+    pub(crate) dirty: Option<Box<Dirty>>,
+}
+
+impl Group {
+    /// The words that name it: its parent key, and the bounds of its window.
+    pub(crate) fn name(&self, name: &mut Vec<u64>) {
+        name.extend_from_slice(&self.parent);
+        if let Some(window) = self.window {
+            name.extend([window.start(), window.end()].map(|bound| bound.as_millis() as u64));
+        }
+    }
 }
 
 impl TopKTable {
@@ -131,6 +144,7 @@ impl TopKTable {
             fires_early: !stage.trigger.is_default(),
             may_be_empty: spec.of_results,
             parent_key: vec![0; spec.parent.words()],
+            dirty: None,
             rules,
         }
     }
@@ -272,6 +286,7 @@ impl TopKTable {
         (copy, (parent, values)): (&PaneCopy, (&AggregateLayout, ValuesRef<'_>)),
         symbols: &Symbols,
     ) -> Result<(), Overflow> {
+        self.touch(number);
         let Some(group) = self.groups.get_mut(number as usize) else { return Ok(()) };
         let layout = &self.layout;
         let known = group.candidates.find(layout, key);
@@ -313,8 +328,17 @@ impl TopKTable {
         }
     }
 
+    fn touch(&mut self, number: GroupId) {
+        if let Some(dirty) = &mut self.dirty {
+            dirty.touch(number);
+        }
+    }
+
     fn remove(&mut self, number: GroupId) {
         let Some(group) = self.groups.get_mut(number as usize) else { return };
+        if let Some(dirty) = &mut self.dirty {
+            dirty.remove(number, |name| group.name(name));
+        }
         let mut group = std::mem::take(group);
         let Some(window) = group.window else { return };
         let hash = group_hash(&self.hasher, &group.parent, window);
@@ -347,6 +371,7 @@ impl TopKTable {
         let was_complete = group.sent.is_some_and(Timing::completes);
         let timing = if was_complete { Timing::Late } else { timing };
         let result = if let (Some(window), false) = (group.window, group.news.is_empty()) {
+            self.touch(number);
             let pane = PaneMeta {
                 window,
                 index: group.index,
@@ -432,7 +457,8 @@ impl TopKTable {
     pub(crate) fn size(&self) -> (usize, usize) {
         let lens = self.groups.iter().map(|group| group.candidates.len(&self.layout));
         let rooms = self.groups.iter().map(|group| &group.candidates).chain(&self.spare);
-        (lens.sum(), rooms.map(Candidates::bytes).sum())
+        let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
+        (lens.sum(), rooms.map(Candidates::bytes).sum::<usize>() + dirty)
     }
 }
 

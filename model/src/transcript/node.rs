@@ -12,6 +12,7 @@ use super::problem::{RunError, RunProblem};
 use super::{Expectation, Input, RecordLine, Scene, Transcript};
 use crate::engine::{Begin, Cycle};
 use crate::expr::{BindError, Refinement, TypedExpr};
+use crate::image::Log;
 use crate::pane::PaneBatch;
 use crate::plan::{Plan, Stage};
 use crate::planner::nearest;
@@ -83,6 +84,8 @@ struct Node<'a> {
     symbols: Arc<Symbols>,
     refinement: Refinement,
     shard: Shard,
+    /// What it was at its restarts.
+    log: Log,
     coordinator: Coordinator,
     /// One per partition.
     estimators: Vec<Estimator>,
@@ -104,6 +107,7 @@ impl<'a> Node<'a> {
         Ok(Self {
             refinement: bind(setup, &symbols)?,
             shard,
+            log: Log::default(),
             coordinator: Coordinator::new(
                 setup.plan.engine.heeds(setup.progress),
                 &vec![setup.watermark.idle_after; transcript.partitions as usize],
@@ -343,12 +347,13 @@ impl<'a> Node<'a> {
 
     /// The whole node becomes bytes and comes back in a process that has never seen a text.
     fn restart(&mut self) -> Result<(), RunProblem> {
-        let shard = self.shard.encode()?;
+        self.log.cut(&self.setup.plan, std::slice::from_mut(&mut self.shard))?;
         let generators: Vec<_> = self.estimators.iter().map(|known| &known.generator).collect();
         let marks = postcard::to_stdvec(&(&self.coordinator, generators, self.now, &self.pacing))?;
         self.symbols = Arc::new(Symbols::default());
-        let (plan, symbols) = (self.setup.plan.clone(), self.symbols.clone());
-        self.shard = Shard::decode(plan, symbols, (0, 1), &shard)?;
+        for shard in self.log.restore(&self.setup.plan, &self.symbols, 1)? {
+            self.shard = shard;
+        }
         self.shard.trace_drops(true);
         let generators: Vec<Generator>;
         (self.coordinator, generators, self.now, self.pacing) = postcard::from_bytes(&marks)?;

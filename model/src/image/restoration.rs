@@ -1,0 +1,157 @@
+//! From the pieces of epochs back to shards, however many there are now.
+//!
+//! Pieces come newest epoch first, so that of every entry the first that comes is the one that
+//! counts; what is behind a base, or behind the end of an entry, is passed over. Every group goes to
+//! the shard that owns it now.
+
+use super::bytes::Input;
+use super::dirty::Dirty;
+use super::part::{ShardPart, merged};
+use super::segment::{Shape, StoredSegment, TableId, entry, segments};
+use super::{ImageError, form, kinds, other_plan, table_mut};
+use crate::epoch::Epoch;
+use crate::key::KeyGroup;
+use crate::plan::Plan;
+use crate::shard::Shard;
+use crate::symbol::Symbols;
+use hashbrown::{HashMap, HashSet};
+use std::sync::Arc;
+
+type Random = foldhash::fast::RandomState;
+
+/// Shards that become what the cuts of an epoch say.
+#[derive(Debug)]
+pub struct Restoration {
+    plan: Arc<Plan>,
+    symbols: Arc<Symbols>,
+    shards: Vec<Shard>,
+    /// The epoch of the last base of a group: nothing before it counts.
+    based: HashMap<(TableId, KeyGroup), Epoch, Random>,
+    /// Entries that are gone, with the epoch in which they went, by their names.
+    gone: HashSet<(TableId, Box<[u8]>), Random>,
+    /// Entries that have gone in the epoch whose pieces come: it may have them anew.
+    gone_now: (Epoch, Vec<(TableId, Box<[u8]>)>),
+}
+
+impl Restoration {
+    /// `shards` shards, from the parts of all shards that there were, in their order.
+    ///
+    /// # Errors
+    /// The bytes are damaged, of another version, or of another plan.
+    pub fn new(
+        plan: Arc<Plan>,
+        symbols: Arc<Symbols>,
+        shards: usize,
+        parts: &[Vec<u8>],
+    ) -> Result<Self, ImageError> {
+        let parts = parts.iter().map(|part| ShardPart::read(part, &plan));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let mut made = Vec::with_capacity(shards);
+        for (id, part) in (0..shards).zip(merged(parts, shards)) {
+            let mut shard = Shard::new(Arc::clone(&plan), Arc::clone(&symbols), id, shards);
+            shard.take_part(part)?;
+            for (stage, machine) in plan.stages.iter().zip(&mut shard.machines) {
+                for kind in kinds(machine) {
+                    let words = form(machine, *kind, stage, &symbols).name_words();
+                    if let Some(table) = table_mut(machine, *kind) {
+                        *table.dirty() = Some(Box::new(Dirty::new(words, plan.key_groups)));
+                    }
+                }
+            }
+            made.push(shard);
+        }
+        Ok(Self {
+            plan,
+            symbols,
+            shards: made,
+            based: HashMap::default(),
+            gone: HashSet::default(),
+            gone_now: (Epoch::NONE, Vec::new()),
+        })
+    }
+
+    /// Takes a piece of `epoch`; none of a later epoch comes after it.
+    ///
+    /// # Errors
+    /// The bytes are damaged, of another version, or of another plan.
+    pub fn take(&mut self, epoch: Epoch, piece: &[u8]) -> Result<(), ImageError> {
+        if self.gone_now.0 != epoch {
+            self.gone_now.0 = epoch;
+            self.gone.extend(self.gone_now.1.drain(..));
+        }
+        segments(piece)?.try_for_each(|segment| self.take_segment(epoch, segment?))
+    }
+
+    fn take_segment(&mut self, epoch: Epoch, segment: StoredSegment<'_>) -> Result<(), ImageError> {
+        let StoredSegment { kind, group, is_base, shape, mut entries, .. } = segment;
+        if group.0 >= self.plan.key_groups {
+            return Err(other_plan("the number of key groups"));
+        }
+        let id = group.shard(self.plan.key_groups, self.shards.len());
+        let Some(stage) = self.plan.stage(segment.stage) else {
+            return Err(other_plan(&format!("stage `{}`", segment.stage)));
+        };
+        let table_id = TableId { stage: stage.id, kind };
+        let based = self.based.get(&(table_id, group));
+        if based.is_some_and(|based| epoch < *based) {
+            return Ok(());
+        }
+        if is_base {
+            self.based.insert((table_id, group), epoch);
+        }
+        Shape::of(stage).check(shape)?;
+        let machine = self.shards.get_mut(id).and_then(|s| s.machines.get_mut(stage.id.index()));
+        let Some(machine) = machine else { return Ok(()) };
+        let form = form(machine, kind, stage, &self.symbols);
+        let Some(table) = table_mut(machine, kind) else {
+            return Err(other_plan(&format!("the window or trigger of `{}`", stage.name)));
+        };
+        let mut count = 0_u32;
+        let mut installed = Vec::new();
+        while !entries.is_empty() {
+            let (name, content) = entry(&mut entries)?;
+            count = count.saturating_add(1);
+            if content.is_empty() {
+                self.gone_now.1.push((table_id, name.0.into()));
+            } else if !is_gone(&self.gone, table_id, name) {
+                installed.extend(table.install(name, content, &form)?);
+            }
+        }
+        let Some(dirty) = table.dirty() else { return Ok(()) };
+        installed.into_iter().for_each(|entry| dirty.restored(entry, group));
+        if let Some(facts) = dirty.facts_mut(group) {
+            if is_base {
+                facts.base = Some(epoch);
+            }
+            let is_of_base = facts.base == Some(epoch);
+            facts.since_base =
+                if is_of_base { facts.since_base } else { facts.since_base.saturating_add(count) };
+        }
+        Ok(())
+    }
+
+    /// The shards.
+    pub fn finish(mut self) -> Vec<Shard> {
+        let has_cycles = self.plan.engine.pace().is_some();
+        for shard in &mut self.shards {
+            shard.recall_sent();
+            if has_cycles {
+                shard.touch_news();
+            }
+            for machine in &mut shard.machines {
+                for kind in kinds(machine) {
+                    let table = table_mut(machine, *kind);
+                    if let Some(dirty) = table.and_then(|table| table.dirty().as_mut()) {
+                        dirty.settle();
+                    }
+                }
+            }
+        }
+        self.shards
+    }
+}
+
+/// Whether an entry has gone in a later epoch.
+fn is_gone(gone: &HashSet<(TableId, Box<[u8]>), Random>, table: TableId, name: Input<'_>) -> bool {
+    !gone.is_empty() && gone.contains(&(table, name.0.into()))
+}
