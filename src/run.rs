@@ -100,8 +100,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     tell_settings(&pipeline);
     let bar = Bar::new(pipeline.sources.iter().all(|source| !source.kind.is_live()));
     // First: it says whether another process works on all this.
-    let state =
-        state::open_for(&pipeline, topology::shards(&pipeline), wish).map_err(RunFailure::State)?;
+    let state = state::open_for(&pipeline, wish).map_err(RunFailure::State)?;
     let supervision = state.as_ref().map(|state| state.supervision.clone());
     abort_on_panic(supervision.clone());
     let mut parts = topology::build(&pipeline, state, &bar)?;

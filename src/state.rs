@@ -68,37 +68,28 @@ pub enum StateError {
     },
 }
 
-/// Settings that have no part in what is computed, or are checked where they have one.
+/// Settings that have no part in what is computed.
 const FREE: [&str; 5] =
     ["limits.", "state.", "dead_letters", "pipeline.max_texts", "pipeline.shards"];
 
 /// Settings by path.
 type Settings = BTreeMap<String, Json>;
 
-/// Opens the state of `pipeline`, if it has one, for a run on `shards` shards that is started with
-/// this wish.
+/// Opens the state of `pipeline`, if it has one, for a run that is started with this wish.
 ///
 /// # Errors
 /// It cannot be used, is that of another pipeline, or holds the run.
-pub fn open_for(
-    pipeline: &Pipeline,
-    shards: usize,
-    wish: Wish,
-) -> Result<Option<State>, StateError> {
-    let open = |config| open(config, pipeline, (shards, wish));
+pub fn open_for(pipeline: &Pipeline, wish: Wish) -> Result<Option<State>, StateError> {
+    let open = |config| open(config, pipeline, wish);
     pipeline.state.as_ref().map(open).transpose()
 }
 
-fn open(
-    config: &StateConfig,
-    pipeline: &Pipeline,
-    (shards, wish): (usize, Wish),
-) -> Result<State, StateError> {
+fn open(config: &StateConfig, pipeline: &Pipeline, wish: Wish) -> Result<State, StateError> {
     let name = &pipeline.job.name;
     let directory = Directory::open(&config.dir, name)?;
     let file = directory.abort_file();
     let store = Database::open(directory, name)?;
-    let settings = settings(pipeline, shards);
+    let settings = settings(pipeline);
     if let Some(stored) = host_part(&store)? {
         compare(&config.dir, (&stored, store.last()), &settings, pipeline)?;
     }
@@ -106,7 +97,7 @@ fn open(
         pipeline.sources.iter().map(|source| source.name.as_str().into()).collect();
     let sinks: Vec<Arc<str>> =
         pipeline.sinks.iter().map(|sink| sink.name.as_str().into()).collect();
-    let shape = Shape { sources: &sources, shards, sinks: &sinks };
+    let shape = Shape { sources: &sources, sinks: &sinks };
     let checkpoint = Checkpoint::load(&store, shape)?;
     let supervision = Supervision::open(file, checkpoint.as_ref(), pipeline, wish)?;
     // A map of texts: nothing in it can fail to be written.
@@ -116,13 +107,10 @@ fn open(
 }
 
 /// The settings that have a part in what is computed.
-fn settings(pipeline: &Pipeline, shards: usize) -> Settings {
+fn settings(pipeline: &Pipeline) -> Settings {
     let is_free = |path: &str| FREE.iter().any(|free| path.starts_with(free));
     let fixed = pipeline.settings.iter().filter(|setting| !is_free(&setting.path));
-    let mut settings: Settings =
-        fixed.map(|setting| (setting.path.clone(), setting.value.clone())).collect();
-    settings.insert("pipeline.shards".into(), shards.into());
-    settings
+    fixed.map(|setting| (setting.path.clone(), setting.value.clone())).collect()
 }
 
 fn compare(

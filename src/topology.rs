@@ -85,7 +85,7 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
 
 /// As many shards as cores, unless set otherwise; where stages share no field that places records,
 /// one shard works.
-pub(crate) fn shards(pipeline: &Pipeline) -> usize {
+fn shards(pipeline: &Pipeline) -> usize {
     if pipeline.plan.shard_by.is_empty() {
         return 1;
     }

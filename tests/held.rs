@@ -149,7 +149,7 @@ const PANIC_IN: &str = "NILOMETER_TEST_PANICS";
 fn a_panic_ends_the_process_and_is_counted() {
     if std::env::var_os(PANIC_IN).is_some() {
         let pipeline = config::load(Path::new("pipeline.toml"), &[]).unwrap();
-        let state = state::open_for(&pipeline, 1, Wish::Start).unwrap().unwrap();
+        let state = state::open_for(&pipeline, Wish::Start).unwrap().unwrap();
         abort_on_panic(Some(state.supervision.clone()));
         // On another thread, as an actor's is.
         std::thread::spawn(|| panic!("for the test")).join().ok();

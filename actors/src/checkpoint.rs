@@ -4,6 +4,10 @@
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::store::{Store, StoreError};
 use nilometer_model::epoch::Epoch;
+use nilometer_model::image::{Cut, ImageError, Restoration, Segment, pack};
+use nilometer_model::plan::Plan;
+use nilometer_model::shard::Shard;
+use nilometer_model::symbol::Symbols;
 use nilometer_model::watermark::{Coordinator, Generator};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -29,6 +33,34 @@ pub enum CheckpointError {
     },
 }
 
+/// What an actor puts into an epoch.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// What is of this epoch.
+    pub pieces: Vec<Piece>,
+    /// Of a shard: what goes into the log.
+    pub segments: Vec<Segment>,
+    /// Of a shard: from which epoch on it builds on the log.
+    pub oldest: Option<Epoch>,
+}
+
+impl From<Vec<Piece>> for Part {
+    fn from(pieces: Vec<Piece>) -> Self {
+        Self { pieces, segments: Vec::new(), oldest: None }
+    }
+}
+
+/// Stored shards cannot be made anew.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// What is stored of them cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It does not fit.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+}
+
 /// A source where it was cut.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SourceCut {
@@ -42,13 +74,13 @@ pub struct SourceCut {
     pub generator: Generator,
 }
 
-/// A shard where it was cut.
+/// A shard where it was cut, but for what it keeps by key.
 #[derive(Debug, Clone)]
 pub struct ShardCut {
     /// Records that it had taken.
     pub records: u64,
-    /// All of its state.
-    pub image: Vec<u8>,
+    /// What it keeps that is of no key.
+    pub part: Vec<u8>,
 }
 
 /// A sink where it was cut.
@@ -87,17 +119,15 @@ pub struct Checkpoint {
     pub sinks: Vec<SinkCut>,
     /// The coordinator.
     pub coordinator: Coordinator,
-    /// Its shards, by number.
+    /// The shards that there were, by number.
     pub shards: Vec<ShardCut>,
 }
 
-/// What an epoch is of: the names of its sources and sinks, and how many shards.
+/// What an epoch is of: the names of its sources and sinks.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape<'a> {
     /// Names of the sources, by partition.
     pub sources: &'a [Arc<str>],
-    /// How many shards.
-    pub shards: usize,
     /// Names of the sinks.
     pub sinks: &'a [Arc<str>],
 }
@@ -105,6 +135,10 @@ pub struct Shape<'a> {
 /// Name of the part that the host gives.
 const HOST: &str = "pipeline";
 const COORDINATOR: &str = "coordinator";
+/// Name of the part that says how many shards there were.
+const SHARDS: &str = "shards";
+/// Bytes of a piece of the log, about: chunks of it are filled, and it fits into memory.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// What the host has stored with the last epoch of `store`; `None` if there is no epoch.
 ///
@@ -127,7 +161,7 @@ impl Checkpoint {
         let loader = Loader(store);
         let sources = shape.sources.iter().map(|name| loader.part(&source_name(name)));
         let sinks = shape.sinks.iter().map(|name| loader.sink(name, epoch));
-        let shards = (0..shape.shards).map(|shard| loader.shard(shard));
+        let shards = (0..loader.part(SHARDS)?).map(|shard| loader.shard(shard));
         Ok(Some(Self {
             epoch,
             sources: sources.collect::<Result<_, _>>()?,
@@ -159,7 +193,7 @@ impl Loader<'_> {
 
     fn shard(&self, shard: usize) -> Result<ShardCut, CheckpointError> {
         let records = self.part(&shard_count_name(shard))?;
-        Ok(ShardCut { records, image: self.bytes(&shard_name(shard))? })
+        Ok(ShardCut { records, part: self.bytes(&shard_name(shard))? })
     }
 
     fn sink(&self, name: &str, epoch: Epoch) -> Result<SinkCut, CheckpointError> {
@@ -201,8 +235,9 @@ fn bytes_of(part: &impl Serialize) -> Vec<u8> {
 }
 
 /// What the coordinator puts into an epoch; `host` is what the host gave.
-pub fn coordinator_pieces(machine: &Coordinator, host: &[u8]) -> Vec<Piece> {
-    vec![(COORDINATOR.into(), bytes_of(machine)), (HOST.into(), host.into())]
+pub fn coordinator_pieces(machine: &Coordinator, shards: usize, host: &[u8]) -> Vec<Piece> {
+    let shards = (SHARDS.into(), bytes_of(&shards));
+    vec![(COORDINATOR.into(), bytes_of(machine)), shards, (HOST.into(), host.into())]
 }
 
 /// What the source called `name` puts into an epoch.
@@ -210,10 +245,58 @@ pub fn source_pieces(name: &str, cut: &SourceCut) -> Vec<Piece> {
     vec![(source_name(name).into(), bytes_of(cut))]
 }
 
-/// What shard `shard` puts into an epoch.
-pub fn shard_pieces(shard: usize, cut: ShardCut) -> Vec<Piece> {
-    let count = (shard_count_name(shard).into(), bytes_of(&cut.records));
-    vec![count, (shard_name(shard).into(), cut.image)]
+/// What shard `shard`, which has taken so many records, puts into an epoch.
+pub fn shard_part(shard: usize, records: u64, cut: Cut) -> Part {
+    let count = (shard_count_name(shard).into(), bytes_of(&records));
+    let pieces = vec![count, (shard_name(shard).into(), cut.part)];
+    Part { pieces, segments: cut.segments, oldest: Some(cut.oldest) }
+}
+
+/// Writes a part of `epoch` ahead; returns its bytes.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_part(
+    store: &mut dyn Store,
+    epoch: Epoch,
+    part: Part,
+    plan: &Plan,
+) -> Result<u64, StoreError> {
+    let mut written = 0;
+    for (name, bytes) in part.pieces {
+        written += bytes.len() as u64;
+        store.put(epoch, &name, &bytes)?;
+    }
+    for piece in pack(plan, part.segments, PIECE_BYTES) {
+        written += piece.len() as u64;
+        store.append(epoch, &piece)?;
+    }
+    Ok(written)
+}
+
+/// `shards` shards of `plan` as the last epoch of `store`, which `cuts` are of, has them; and how
+/// many records each has taken.
+///
+/// # Errors
+/// It cannot be read, is damaged, or is not of this plan.
+pub fn restore_shards(
+    store: &dyn Store,
+    cuts: Vec<ShardCut>,
+    (plan, symbols): (&Arc<Plan>, &Arc<Symbols>),
+    shards: usize,
+) -> Result<Vec<(Shard, u64)>, RestoreError> {
+    let (counts, parts): (Vec<_>, Vec<_>) =
+        cuts.into_iter().map(|cut| (cut.records, cut.part)).unzip();
+    let (plan, symbols) = (Arc::clone(plan), Arc::clone(symbols));
+    let mut restoration = Restoration::new(plan, symbols, shards, &parts)?;
+    for piece in store.log() {
+        restoration.take(piece.epoch, &store.piece(piece)?)?;
+    }
+    // What cannot be told apart any more is counted by the first.
+    let is_same = counts.len() == shards;
+    let mut counts = if is_same { counts } else { vec![counts.iter().sum()] };
+    counts.resize(shards, 0);
+    Ok(restoration.finish().into_iter().zip(counts).collect())
 }
 
 /// What the sink called `name` puts into an epoch: where its block begins, what it has counted, and

@@ -4,7 +4,7 @@
 use crate::checkpoint::coordinator_pieces;
 use crate::deliver::{self, Reports};
 use crate::message::{
-    Concluded, Cut, CycleFinished, Ended, GivenUp, Granted, Part, Progress, Tick, Waiting,
+    Concluded, Cut, CycleFinished, Ended, GivenUp, Granted, Progress, Tick, Waiting,
 };
 use crate::meter::Meters;
 use crate::report::Report;
@@ -59,8 +59,8 @@ impl CoordinatorActor {
             && let Some((store, host)) = &self.state
         {
             self.epoch = epoch;
-            let pieces = coordinator_pieces(self.machine.machine(), host);
-            deliver::part(store, Part { pieces });
+            let pieces = coordinator_pieces(self.machine.machine(), self.shards.len(), host);
+            deliver::part(store, pieces.into());
             deliver::epoch_begun(&self.sources);
         }
     }

@@ -4,10 +4,10 @@
 //! Invariant POS-1: the state that is handed over has taken exactly the records that lie before the
 //! barriers, and the barrier goes on to the sinks behind the last pane of them.
 
-use crate::checkpoint::{ShardCut, shard_pieces};
+use crate::checkpoint::shard_part;
 use crate::clock;
 use crate::deliver;
-use crate::message::{Aligned, Barrier, Exchanged, Marked, Part, Records, StageMarked, Tick};
+use crate::message::{Aligned, Barrier, Exchanged, Marked, Records, StageMarked, Tick};
 use crate::report::{Failure, Report};
 use crate::shard::ShardActor;
 use crate::store::StoreActor;
@@ -73,15 +73,16 @@ impl ShardActor {
     }
 
     fn cut(&mut self, ctx: &mut Context<Self>) {
-        let (image, took) = clock::timed(|| self.machine.shard().encode());
         let Some(cutting) = &mut self.cutting else { return };
+        let epoch = cutting.gate.epoch();
+        let (cut, took) = clock::timed(|| self.machine.cut(epoch));
         cutting.pause_max = took.max(cutting.pause_max);
-        match image {
+        match cut {
             // The state of a failed step is no state: without this part the epoch never counts.
             _ if self.machine.has_failed() => {}
-            Ok(image) => {
-                let cut = ShardCut { records: self.machine.records_taken(), image };
-                deliver::part(&cutting.store, Part { pieces: shard_pieces(self.id, cut) });
+            Ok(cut) => {
+                let records = self.machine.records_taken();
+                deliver::part(&cutting.store, shard_part(self.id, records, cut));
             }
             Err(error) => {
                 let failure = Failure::State { shard: self.id, error };

@@ -34,10 +34,11 @@
 //!   tells the coordinator, which lets the end follow.
 //! - Credits, later ticks, turns and drain may be overtaken by anything: they only say "more" or "stop".
 
+use crate::checkpoint::Part;
 use crate::coordinator::CoordinatorActor;
 use crate::message::{
     Aligned, Barrier, Closed, Concluded, Cut, CycleBegun, CycleFinished, Drain, Durable, Ended,
-    EpochBegun, Exchanged, Finished, GivenUp, Granted, Handled, Late, Marked, Panes, Part, Passed,
+    EpochBegun, Exchanged, Finished, GivenUp, Granted, Handled, Late, Marked, Panes, Passed,
     Progress, Published, Records, Returned, StageMarked, Tick, Turn, Waiting,
 };
 use crate::report::Report;

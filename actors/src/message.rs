@@ -6,7 +6,7 @@
 //! is [`Durable`] comes back. Why none of them overtakes another is argued in `deliver`, which sends
 //! them all.
 
-use crate::checkpoint::Piece;
+use crate::checkpoint::Part;
 use crate::credit::Credit;
 use crate::shard::ShardActor;
 use crate::source::SourceActor;
@@ -142,11 +142,6 @@ pub(crate) struct Barrier {
 pub(crate) struct Aligned {
     pub(crate) shard: usize,
     pub(crate) round: usize,
-}
-
-/// Any actor to the store: what it puts into the epoch. Each sends one, and a failed one none.
-pub(crate) struct Part {
-    pub(crate) pieces: Vec<Piece>,
 }
 
 /// Store to sink: an epoch will never be lost.

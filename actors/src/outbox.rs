@@ -3,7 +3,7 @@
 
 use crate::checkpoint::sink_pieces;
 use crate::deliver;
-use crate::message::{Durable, Late, Panes, Part, Passed, Published};
+use crate::message::{Durable, Late, Panes, Passed, Published};
 use crate::shard::ShardActor;
 use crate::sink::SinkActor;
 use crate::store::StoreActor;
@@ -67,7 +67,7 @@ impl SinkActor {
             let (block, begins) = taken.map(|held| (held.block, held.begins)).unwrap_or_default();
             let counts = (self.report.panes, self.report.retracts, self.report.late);
             let pieces = sink_pieces(&self.report.name, begins, counts, block.clone());
-            deliver::part(&outbox.store, Part { pieces });
+            deliver::part(&outbox.store, pieces.into());
             outbox.machine.keep(block);
         }
         for message in outbox.machine.open() {

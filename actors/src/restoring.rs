@@ -1,9 +1,9 @@
 //! What actors begin with: nothing, or what the last epoch holds of each of them.
 
-use crate::checkpoint::{Checkpoint, ShardCut, SinkCut, SourceCut};
+use crate::checkpoint::{Checkpoint, RestoreError, ShardCut, SinkCut, SourceCut, restore_shards};
 use crate::report::SinkReport;
-use crate::wiring::StartError;
 use nilometer_connectors::source::Polled;
+use nilometer_connectors::store::Store;
 use nilometer_model::epoch::Epoch;
 use nilometer_model::ingest::Ingest;
 use nilometer_model::plan::Plan;
@@ -19,7 +19,7 @@ pub(crate) struct Restoring {
     epoch: Epoch,
     coordinator: Option<Coordinator>,
     sources: IntoIter<SourceCut>,
-    shards: IntoIter<ShardCut>,
+    shards: Vec<ShardCut>,
     sinks: IntoIter<SinkCut>,
 }
 
@@ -29,7 +29,7 @@ impl Restoring {
             epoch: checkpoint.epoch,
             coordinator: Some(checkpoint.coordinator),
             sources: checkpoint.sources.into_iter(),
-            shards: checkpoint.shards.into_iter(),
+            shards: checkpoint.shards,
             sinks: checkpoint.sinks.into_iter(),
         })
     }
@@ -47,19 +47,23 @@ impl Restoring {
         }
     }
 
-    /// The machine of the next shard, and how many records it has taken.
-    pub(crate) fn shard(
+    /// The machines of all shards, and how many records each has taken. What `store` has of them is
+    /// read.
+    pub(crate) fn shards(
         &mut self,
-        plan: &Arc<Plan>,
-        symbols: &Arc<Symbols>,
-        (id, shards): (usize, usize),
-    ) -> Result<(Shard, u64), StartError> {
-        let (plan, symbols) = (plan.clone(), symbols.clone());
-        let Some(cut) = self.shards.next() else {
-            return Ok((Shard::new(plan, symbols, id, shards), 0));
-        };
-        let shard = Shard::decode(plan, symbols, (id, shards), &cut.image)?;
-        Ok((shard, cut.records))
+        (plan, symbols): (&Arc<Plan>, &Arc<Symbols>),
+        shards: usize,
+        store: Option<&dyn Store>,
+    ) -> Result<Vec<(Shard, u64)>, RestoreError> {
+        match store {
+            Some(store) if !self.shards.is_empty() => {
+                restore_shards(store, std::mem::take(&mut self.shards), (plan, symbols), shards)
+            }
+            Some(_) | None => {
+                let new = |id| Shard::new(plan.clone(), symbols.clone(), id, shards);
+                Ok((0..shards).map(|id| (new(id), 0)).collect())
+            }
+        }
     }
 
     /// What the next sink has counted.

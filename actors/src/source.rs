@@ -9,7 +9,7 @@ use crate::checkpoint::{SourceCut, source_pieces};
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
 use crate::message::{
-    Cut, CycleBegun, Drain, EpochBegun, Granted, Part, Records, Returned, Tick, Turn, Waiting,
+    Cut, CycleBegun, Drain, EpochBegun, Granted, Records, Returned, Tick, Turn, Waiting,
 };
 use crate::meter::Meters;
 use crate::report::{Failure, Report, SourceReport};
@@ -260,7 +260,7 @@ impl Handler<EpochBegun> for SourceActor {
     fn handle(&mut self, _: EpochBegun, _: &mut Self::Context) {
         let Some(store) = &self.links.store else { return };
         let cut = self.machine.cut(self.before.clone(), || self.source_cut());
-        deliver::part(store, Part { pieces: source_pieces(&self.name, &cut) });
+        deliver::part(store, source_pieces(&self.name, &cut).into());
         deliver::barrier(&self.links.shards, self.partition);
     }
 }

@@ -4,22 +4,24 @@
 //! It writes the parts of an epoch as they come, commits when the [`StoreNode`] says so, lets the sinks
 //! publish what is durable, and tells the coordinator when they have.
 
-use crate::checkpoint::sink_name;
+use crate::checkpoint::{Part, sink_name, write_part};
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
-use crate::message::{Finished, Part, Published};
+use crate::message::{Finished, Published};
 use crate::meter::Meters;
 use crate::report::{Failure, Report, StoreReport};
 use crate::sink::SinkActor;
 use actix::{Actor, Addr, Context, Handler};
 use nilometer_connectors::store::{Store, StoreError};
 use nilometer_model::node::StoreNode;
+use nilometer_model::plan::Plan;
 use std::sync::Arc;
 
 /// Stores epochs.
 pub(crate) struct StoreActor {
     /// `None` once it has failed, or has been closed.
     pub(crate) store: Option<Box<dyn Store>>,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) keeper: StoreNode,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
     pub(crate) coordinator: Addr<CoordinatorActor>,
@@ -43,7 +45,8 @@ impl StoreActor {
 
     fn commit(&mut self) {
         let epoch = self.keeper.epoch();
-        if !self.attempt(|store| store.commit(epoch)) {
+        let oldest = self.keeper.oldest();
+        if !self.attempt(|store| store.commit(epoch, oldest)) {
             return;
         }
         self.report.epochs += 1;
@@ -63,14 +66,17 @@ impl Actor for StoreActor {
 impl Handler<Part> for StoreActor {
     type Result = ();
 
-    fn handle(&mut self, Part { pieces }: Part, _: &mut Self::Context) {
-        let epoch = self.keeper.epoch();
-        for (name, bytes) in pieces {
-            self.report.bytes = self.report.bytes.saturating_add(bytes.len() as u64);
-            if !self.attempt(|store| store.put(epoch, &name, &bytes)) {
-                return;
-            }
+    fn handle(&mut self, part: Part, _: &mut Self::Context) {
+        let (epoch, plan) = (self.keeper.epoch(), self.plan.clone());
+        self.keeper.needs(part.oldest.unwrap_or(epoch));
+        let mut bytes = 0;
+        if !self.attempt(|store| {
+            bytes = write_part(store, epoch, part, &plan)?;
+            Ok(())
+        }) {
+            return;
         }
+        self.report.bytes = self.report.bytes.saturating_add(bytes);
         if self.keeper.part_came() {
             self.commit();
         }

@@ -3,6 +3,7 @@
 //! All mailboxes come first, then the actors, sources last of those that read or write, and the
 //! clock at the very end: sources begin with its first tick, so every actor lives by then.
 
+use crate::checkpoint::RestoreError;
 use crate::clock::ClockActor;
 use crate::coordinator::CoordinatorActor;
 use crate::credit::Limits;
@@ -25,7 +26,6 @@ use nilometer_connectors::store::Store;
 use nilometer_model::engine::Engine;
 use nilometer_model::epoch::{Barriers, Schedule};
 use nilometer_model::expr::Refinement;
-use nilometer_model::image::ImageError;
 use nilometer_model::ingest::Ingest;
 use nilometer_model::node::closing::Closing;
 use nilometer_model::node::{
@@ -46,7 +46,7 @@ pub enum StartError {
     Thread(#[from] io::Error),
     /// The state that was stored does not fit.
     #[error(transparent)]
-    State(#[from] ImageError),
+    State(#[from] RestoreError),
     /// A stage sends its panes to a sink that there is not.
     #[error("stage `{stage}` has a sink `{sink}` that is not defined; define it or leave it out")]
     UnknownSink {
@@ -124,7 +124,10 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
     };
     let started = wiring
         .start_sinks(parts.sinks, sink_inboxes)
-        .and_then(|()| wiring.start_shards(shard_inboxes))
+        .and_then(|()| {
+            let store = keeper.as_ref().map(|keeper| &*keeper.store);
+            wiring.start_shards(shard_inboxes, store)
+        })
         .and_then(|()| wiring.start_sources(parts.sources, source_inboxes))
         .and_then(|()| wiring.start_store(keeper, store_inbox))
         .and_then(|schedule| wiring.start_control(coordinator_inbox, schedule));
@@ -249,20 +252,22 @@ impl Wiring {
     fn start_shards(
         &mut self,
         inboxes: Vec<AddressReceiver<ShardActor>>,
+        store: Option<&dyn Store>,
     ) -> Result<(), StartError> {
         let shards = self.facts.shards;
+        let known = (&self.facts.plan, &self.facts.symbols);
+        let machines = self.restoring.shards(known, shards, store)?;
         let is_exchanged = |stage: &&Stage| stage.exchange.is_some();
         let exchanges = self.facts.plan.stages.iter().filter(is_exchanged).count();
-        for (id, inbox) in inboxes.into_iter().enumerate() {
+        for ((id, inbox), (shard, records)) in inboxes.into_iter().enumerate().zip(machines) {
             let links = ShardLinks {
                 shards: self.shards.clone(),
                 sinks: self.sinks.clone(),
                 coordinator: self.coordinator.clone(),
                 reports: self.reports.clone(),
             };
-            let Facts { plan, symbols, limits, routes, .. } = &self.facts;
+            let Facts { limits, routes, .. } = &self.facts;
             let (limits, routes) = (*limits, routes.clone());
-            let (shard, records) = self.restoring.shard(plan, symbols, (id, shards))?;
             let (cut, sources) = (self.restoring.epoch(), self.sources.len());
             let barriers = Barriers::new(cut, sources, shards, exchanges);
             let cutting = self.store.clone().map(|store| Cutting::new(store, barriers));
@@ -326,6 +331,7 @@ impl Wiring {
         let parts = 1 + self.sources.len() + self.shards.len() + self.sinks.len();
         let actor = StoreActor {
             store: Some(store),
+            plan: self.facts.plan.clone(),
             keeper: StoreNode::new(last, parts, self.sinks.len()),
             sinks: self.sinks.clone(),
             coordinator: self.coordinator.clone(),

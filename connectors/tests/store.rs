@@ -4,7 +4,7 @@
 
 use nilometer_connectors::store::database::Database;
 use nilometer_connectors::store::memory::Disk;
-use nilometer_connectors::store::{Directory, Store, StoreError};
+use nilometer_connectors::store::{Directory, PieceId, Store, StoreError};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::invariant::EPOCH_2;
 use std::fs;
@@ -100,7 +100,7 @@ fn an_epoch_is_there_as_a_whole_or_not_at_all() {
             store.put(epoch(1), name, bytes).unwrap();
         }
         assert_eq!(store.last(), Epoch::NONE, "{EPOCH_2}");
-        store.commit(epoch(1)).unwrap();
+        store.commit(epoch(1), epoch(1)).unwrap();
         store.put(epoch(2), "part/1", b"other").unwrap();
         let mut store = world.crash(store);
         assert_eq!(store.last(), epoch(1), "{EPOCH_2}");
@@ -110,7 +110,7 @@ fn an_epoch_is_there_as_a_whole_or_not_at_all() {
         assert_eq!(store.read("part").unwrap(), None);
         for number in 2..6 {
             store.put(epoch(number), "part/1", &number.to_le_bytes()).unwrap();
-            store.commit(epoch(number)).unwrap();
+            store.commit(epoch(number), epoch(number)).unwrap();
             assert_eq!(store.last(), epoch(number));
         }
         let store = world.crash(store);
@@ -120,13 +120,47 @@ fn an_epoch_is_there_as_a_whole_or_not_at_all() {
     }
 }
 
+/// Pieces of the log stay as long as one of the last two epochs builds on them.
+#[test]
+fn the_log_goes_back_to_where_the_last_epoch_begins() {
+    let bytes = |of: Epoch, number: u32| noise(70_000, of.number() * 10 + u64::from(number));
+    for world in worlds() {
+        let mut store = world.open();
+        let mut oldest = 1;
+        for number in 1..=12 {
+            for piece in 0..number as u32 % 3 {
+                store.append(epoch(number), &bytes(epoch(number), piece)).unwrap();
+            }
+            let kept = oldest;
+            oldest = if number % 4 == 0 { number - 2 } else { oldest };
+            store.commit(epoch(number), epoch(oldest)).unwrap();
+            if number % 3 == 0 {
+                // Written ahead, and cut off.
+                store.append(epoch(number + 1), b"lost").unwrap();
+                store = world.crash(store);
+            }
+            let epochs = (oldest..=number).rev().map(epoch);
+            let wanted = epochs.flat_map(|epoch| {
+                (0..epoch.number() as u32 % 3).map(move |number| PieceId { epoch, number })
+            });
+            assert_eq!(store.log(), wanted.collect::<Vec<_>>(), "behind {number}");
+            for piece in store.log() {
+                assert!(store.piece(piece).unwrap() == bytes(piece.epoch, piece.number));
+            }
+            // The epoch before may be fallen back to; what is older than both is gone.
+            let gone = PieceId { epoch: epoch(kept - 1), number: 0 };
+            assert!(matches!(store.piece(gone), Err(StoreError::Damaged { .. })));
+        }
+    }
+}
+
 #[test]
 fn notes_become_durable_with_a_commit_or_at_the_end() {
     for world in worlds() {
         let mut store = world.open();
         assert_eq!(store.noted("a").unwrap(), Epoch::NONE);
         store.note("a", epoch(3)).unwrap();
-        store.commit(epoch(4)).unwrap();
+        store.commit(epoch(4), epoch(4)).unwrap();
         let mut store = world.crash(store);
         assert_eq!(store.noted("a").unwrap(), epoch(3));
         store.note("b", epoch(4)).unwrap();
@@ -142,12 +176,12 @@ fn a_disk_that_is_full_keeps_what_was_committed() {
         let disk = Disk::default();
         let mut store = disk.open().unwrap();
         store.put(epoch(1), "a", b"1").unwrap();
-        store.commit(epoch(1)).unwrap();
+        store.commit(epoch(1), epoch(1)).unwrap();
         disk.fail_after(Some(left));
         let write = |store: &mut Database| {
             store.put(epoch(2), "a", b"2")?;
             store.put(epoch(2), "b", b"2")?;
-            store.commit(epoch(2))
+            store.commit(epoch(2), epoch(2))
         };
         let error = write(&mut store).unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error}");
@@ -166,7 +200,8 @@ fn an_epoch_that_was_torn_is_none() {
         let bytes = |number: u64| noise(70_000, number);
         let mut store = disk.open().unwrap();
         store.put(epoch(1), "a", &bytes(1)).unwrap();
-        store.commit(epoch(1)).unwrap();
+        store.append(epoch(1), &bytes(9)).unwrap();
+        store.commit(epoch(1), epoch(1)).unwrap();
         let mut coins = noise(64, case + 1).into_iter().cycle();
         let mut reaches = || !coins.next().unwrap().is_multiple_of(8);
         let failing = case % 7;
@@ -174,8 +209,8 @@ fn an_epoch_that_was_torn_is_none() {
         let write = |store: &mut Database, number: u64| {
             store.put(epoch(number), "a", &bytes(number))?;
             store.note("n", epoch(number))?;
-            store.put(epoch(number), "b", b"b")?;
-            store.commit(epoch(number))
+            store.append(epoch(number), b"piece")?;
+            store.commit(epoch(number), epoch(1))
         };
         let written = write(&mut store, 2);
         assert_eq!(written.is_err(), failing < 6);
@@ -190,6 +225,12 @@ fn an_epoch_that_was_torn_is_none() {
             *(if last == 1 { &mut lost } else { &mut found }) += 1;
         }
         assert!(store.read("a").unwrap().unwrap() == bytes(last), "{EPOCH_2} case {case}");
+        let first = store.log().pop().unwrap();
+        assert_eq!(
+            (first, store.log().len() as u64),
+            (PieceId { epoch: epoch(1), number: 0 }, last)
+        );
+        assert!(store.piece(first).unwrap() == bytes(9), "{EPOCH_2} case {case}");
         // What is left of the torn epoch is not taken for one that comes later.
         if last == 1 {
             store.put(epoch(2), "b", b"b").unwrap();
@@ -220,7 +261,7 @@ fn filled(path: &Path) {
     let mut store = open(path).unwrap();
     for number in 1..3 {
         store.put(epoch(number), "a", &noise(300_000, number)).unwrap();
-        store.commit(epoch(number)).unwrap();
+        store.commit(epoch(number), epoch(number)).unwrap();
     }
 }
 
@@ -243,9 +284,9 @@ fn what_is_not_the_state_of_this_pipeline_is_refused_and_left_alone() {
 
     let owner = fs::read_to_string(path.join("pipeline")).unwrap();
     for (text, what) in [
-        ("2\np\n", "has format version 2, this program reads 1"),
+        ("3\np\n", "has format version 3, this program reads 2"),
         ("", "`pipeline` makes no sense"),
-        ("1", "`pipeline` makes no sense"),
+        ("2", "`pipeline` makes no sense"),
     ] {
         fs::write(path.join("pipeline"), text).unwrap();
         refused(what);

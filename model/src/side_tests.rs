@@ -122,7 +122,7 @@ fn an_image_of_other_settings_is_refused() {
         other.aggregates.iter_mut().for_each(|aggregate| change(&mut aggregate.function));
         let plan = Arc::new(plan(&job(vec![other])).unwrap());
         let symbols = Arc::new(Symbols::default());
-        let mut restoration = Restoration::new(plan, symbols, 1, &[cut.part.clone()])?;
+        let mut restoration = Restoration::new(plan, symbols, 1, std::slice::from_ref(&cut.part))?;
         pieces.iter().try_for_each(|piece| restoration.take(Epoch::from_number(1), piece))
     };
     assert!(decode(|_| {}).is_ok());

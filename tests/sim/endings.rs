@@ -137,7 +137,7 @@ impl World {
         let sources: Vec<Arc<str>> =
             (0..self.options.partitions.len()).map(|source| source_name(source).into()).collect();
         let sinks = SINKS.map(Arc::from);
-        let shape = Shape { sources: &sources, shards: self.options.shards, sinks: &sinks };
+        let shape = Shape { sources: &sources, sinks: &sinks };
         let checkpoint = Checkpoint::load(&store, shape);
         let checkpoint = checkpoint.unwrap_or_else(|error| panic!("{EPOCH_2}: {error}"));
         self.note(format!("a process starts behind epoch {}", store.last()));

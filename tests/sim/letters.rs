@@ -1,6 +1,6 @@
 //! Who is in a node, and what they send each other: the messages of the actors, without addresses.
 
-use nilometer_actors::checkpoint::Piece;
+use nilometer_actors::checkpoint::Part;
 use nilometer_model::epoch::Epoch;
 use nilometer_model::late::LateBatch;
 use nilometer_model::node::Mark;
@@ -63,7 +63,7 @@ pub(crate) enum Letter {
     PassedBarrier(usize),
     Durable(Epoch),
     // To the store.
-    Part(Vec<Piece>),
+    Part(Part),
     Published { sink: usize, epoch: Epoch },
     Finished,
 }
@@ -91,8 +91,8 @@ impl Letter {
                 format!("{} late copies of shard {shard}, stage {}", late.len(), late.stage.0)
             }
             Self::Marked { mark, epoch, .. } => format!("{mark:?} behind epoch {epoch}"),
-            Self::Part(pieces) => {
-                let names: Vec<_> = pieces.iter().map(|(name, _)| &**name).collect();
+            Self::Part(part) => {
+                let names: Vec<_> = part.pieces.iter().map(|(name, _)| &**name).collect();
                 format!("part {}", names.join(" "))
             }
             Self::Turn

@@ -4,7 +4,7 @@ use crate::letters::{Covered, Letter, Who};
 use crate::options::Options;
 use crate::partition::Partition;
 use crate::world::{LATE, PANES};
-use nilometer_actors::checkpoint::{Checkpoint, SourceCut};
+use nilometer_actors::checkpoint::{Checkpoint, SourceCut, restore_shards};
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::store::Store;
 use nilometer_model::epoch::{Barriers, Epoch, Schedule};
@@ -95,10 +95,12 @@ impl Node {
         let is_stored = store.is_some();
         let (sources, shards) = (options.partitions.len(), options.shards);
         let barriers = Barriers::new(last, sources, shards, exchanges(plan));
-        let unit = |id| ShardUnit {
-            node: shard(options, &symbols, id, checkpoint),
+        let unit = |machine| ShardUnit {
+            node: shard(options, machine),
             gate: is_stored.then(|| Gate::new(barriers.clone())),
         };
+        let stored = checkpoint.zip(store.as_deref());
+        let machines = machines(options, &symbols, stored);
         let sink = |_| Sink {
             order: SinkOrder::new(plan, shards),
             outbox: is_stored.then(|| SinkOutbox::new(shards)),
@@ -116,7 +118,7 @@ impl Node {
             epoch: last,
             covered: Arc::new(vec![0; sources]),
             sources: (0..sources).map(|id| source(options, &symbols, id, checkpoint)).collect(),
-            shards: (0..shards).map(unit).collect(),
+            shards: machines.into_iter().map(unit).collect(),
             sinks: [PANES, LATE].into_iter().map(sink).collect(),
             storing,
             open_sinks: 2,
@@ -138,21 +140,24 @@ fn coordinator(options: &Options, checkpoint: Option<&Checkpoint>) -> Coordinato
     CoordinatorNode::new(machine, plan.engine, options.partitions.len(), options.shards)
 }
 
-fn shard(
+/// The machines of all shards, and how many records each has taken.
+fn machines(
     options: &Options,
     symbols: &Arc<Symbols>,
-    id: usize,
-    checkpoint: Option<&Checkpoint>,
-) -> ShardNode<usize> {
-    let (plan, place) = (&options.plan, (id, options.shards));
-    let (shard, records) = match checkpoint {
-        Some(checkpoint) => {
-            let cut = &checkpoint.shards[id];
-            let shard = Shard::decode(plan.clone(), symbols.clone(), place, &cut.image);
-            (shard.unwrap_or_else(|error| panic!("{error}")), cut.records)
-        }
-        None => (Shard::new(plan.clone(), symbols.clone(), id, options.shards), 0),
+    stored: Option<(&Checkpoint, &dyn Store)>,
+) -> Vec<(Shard, u64)> {
+    let plan = &options.plan;
+    let Some((checkpoint, store)) = stored else {
+        let new = |id| (Shard::new(plan.clone(), symbols.clone(), id, options.shards), 0);
+        return (0..options.shards).map(new).collect();
     };
+    let cuts = checkpoint.shards.clone();
+    let shards = restore_shards(store, cuts, (plan, symbols), options.shards);
+    shards.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn shard(options: &Options, (shard, records): (Shard, u64)) -> ShardNode<usize> {
+    let plan = &options.plan;
     let parts = ShardParts {
         shard,
         closing: Closing::new(options.shards, exchanges(plan)),

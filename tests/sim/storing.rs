@@ -3,12 +3,12 @@
 
 use crate::endings::Place;
 use crate::letters::{Letter, Who};
-use crate::node::Source;
+use crate::node::{ShardUnit, Source};
 use crate::output::block;
 use crate::world::{Sabotage, World};
 use nilometer_actors::checkpoint::{
-    Piece, ShardCut, SourceCut, coordinator_pieces, shard_pieces, sink_name, sink_pieces,
-    source_pieces,
+    Part, SourceCut, coordinator_pieces, shard_part, sink_name, sink_pieces, source_pieces,
+    write_part,
 };
 use nilometer_connectors::account::{Reason, SourceAccount};
 use nilometer_connectors::store::StoreError;
@@ -67,8 +67,9 @@ impl World {
     pub(crate) fn begin_epoch(&mut self, epoch: Epoch) {
         self.node.epoch = epoch;
         self.phase = Phase { has_begun: true, ..Phase::default() };
-        let pieces = coordinator_pieces(self.node.coordinator.machine(), b"host");
-        self.send(Who::Coordinator, Who::Store, Letter::Part(pieces));
+        let pieces =
+            coordinator_pieces(self.node.coordinator.machine(), self.options.shards, b"host");
+        self.send(Who::Coordinator, Who::Store, Letter::Part(pieces.into()));
         self.send_sources(Who::Coordinator, &Letter::EpochBegun);
     }
 
@@ -79,7 +80,7 @@ impl World {
         let counts = (source.handed_on, cut.account.read, cut.account.malformed.total());
         self.watch.source_cut(self.node.epoch, number, counts);
         let pieces = source_pieces(&source_name(number), &cut);
-        self.send(Who::Source(number), Who::Store, Letter::Part(pieces));
+        self.send(Who::Source(number), Who::Store, Letter::Part(pieces.into()));
         self.send_shards(Who::Source(number), &Letter::Barrier(number as u32));
     }
 
@@ -121,12 +122,13 @@ impl World {
     }
 
     fn cut_shard(&mut self, number: usize) {
-        let node = &self.node.shards[number].node;
-        let image = node.shard().encode().unwrap_or_else(|error| panic!("{error}"));
-        let cut = ShardCut { records: node.records_taken(), image };
+        let ShardUnit { node, gate } = &mut self.node.shards[number];
+        let epoch = gate.as_ref().unwrap().epoch();
+        let cut = node.cut(epoch).unwrap_or_else(|error| panic!("{error}"));
+        let part = shard_part(number, node.records_taken(), cut);
         self.watch.shard_cut(self.node.epoch, number);
         self.phase.shards_cut += 1;
-        self.send(Who::Shard(number), Who::Store, Letter::Part(shard_pieces(number, cut)));
+        self.send(Who::Shard(number), Who::Store, Letter::Part(part));
         self.send_sinks(Who::Shard(number), &Letter::PassedBarrier(number));
         let held = self.node.shards[number].gate.as_mut().unwrap().open();
         for letter in held {
@@ -179,7 +181,7 @@ impl World {
         outbox.keep(block);
         let held = outbox.open();
         self.watch.sink_cut(self.node.epoch, number);
-        self.send(Who::Sink(number), Who::Store, Letter::Part(pieces));
+        self.send(Who::Sink(number), Who::Store, Letter::Part(pieces.into()));
         if self.sabotage == Some(Sabotage::PublishedEarly) {
             self.publish(number, self.node.epoch);
         }
@@ -209,7 +211,7 @@ impl World {
 
     pub(crate) fn store_handles(&mut self, letter: Letter) {
         match letter {
-            Letter::Part(pieces) => self.part_came(pieces),
+            Letter::Part(part) => self.part_came(part),
             Letter::Published { sink, epoch } => {
                 if self.phase.published == SINKS.len() && self.dies_at(Place::Unmarked) {
                     return;
@@ -237,15 +239,14 @@ impl World {
         }
     }
 
-    fn part_came(&mut self, pieces: Vec<Piece>) {
+    fn part_came(&mut self, part: Part) {
         let storing = self.node.storing.as_mut().unwrap();
         let Some(store) = &mut storing.store else { return };
         let epoch = storing.node.epoch();
         let is_lost = self.sabotage == Some(Sabotage::PartMissing) && self.dice.one_in(4);
-        for (name, bytes) in pieces.iter().filter(|_| !is_lost) {
-            if let Err(error) = store.put(epoch, name, bytes) {
-                return self.store_failed(&error);
-            }
+        storing.node.needs(part.oldest.unwrap_or(epoch));
+        if !is_lost && let Err(error) = write_part(&mut **store, epoch, part, &self.options.plan) {
+            return self.store_failed(&error);
         }
         self.phase.parts += 1;
         if storing.node.part_came() {
@@ -262,7 +263,8 @@ impl World {
             self.disk.fail_after(Some(writes as u64));
         }
         let storing = self.node.storing.as_mut().unwrap();
-        let committed = storing.store.as_mut().unwrap().commit(epoch);
+        let oldest = storing.node.oldest();
+        let committed = storing.store.as_mut().unwrap().commit(epoch, oldest);
         if dies.is_some() {
             return;
         }

@@ -4,7 +4,9 @@
 //! (larger values are never reclaimed, many small ones take its memory). Rows:
 //!
 //! - `e` epoch part 0 number: a chunk of a part,
-//! - `c` epoch: the commit of an epoch, with the name, size and checksum of every part,
+//! - `l` epoch piece 0 number: a chunk of a piece of the log,
+//! - `c` epoch: the commit of an epoch, with the name, size and checksum of every part and piece, and
+//!   from which epoch on the log is needed,
 //! - `n` name: a note.
 //!
 //! Rows of an epoch without its commit row are a cut-off beginning; opening deletes them. Of what
@@ -17,9 +19,10 @@ use super::directory::Directory;
 use super::frame::{Unusable, checksum, open, open_epoch, seal, seal_epoch};
 use super::rows::{Rows, Write};
 use super::sled_rows::SledRows;
-use super::{Store, StoreError};
+use super::{PieceId, Store, StoreError};
 use nilometer_model::epoch::Epoch;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::io;
 
 /// Bytes of a chunk.
@@ -36,16 +39,21 @@ pub struct Database {
     /// For people.
     name: Box<str>,
     rows: Box<dyn Rows>,
-    /// The commit of the last epoch.
-    last: Commit,
-    /// What was put of the epoch that is being written. Cleared by its commit.
-    ahead: Vec<Part>,
+    /// The commits of the epochs of which rows are kept, the oldest first.
+    live: VecDeque<Commit>,
+    /// What was written of the epoch that is being written. Cleared by its commit.
+    ahead: Commit,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Commit {
     epoch: Epoch,
+    /// The first epoch whose log it builds on.
+    oldest: Epoch,
+    /// Empty once they are gone.
     parts: Vec<Part>,
+    /// Of the log; each is called by its number.
+    pieces: Vec<Part>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,32 +83,44 @@ impl Database {
         name: Box<str>,
         promised: Epoch,
     ) -> Result<Self, StoreError> {
-        let mut database = Self { name, rows, last: Commit::default(), ahead: Vec::new() };
-        database.last = database.find_last(promised)?;
-        let found = database.last.epoch;
+        let mut database = Self { name, rows, live: VecDeque::new(), ahead: Commit::default() };
+        database.live = database.find_live(promised)?;
+        let found = database.last();
         if found < promised {
             let detail = format!("it has lost epoch {promised}, the last that it has is {found}");
             return Err(StoreError::damaged(&database.name, detail));
         }
-        database.delete_old()?;
+        database.sweep()?;
         database.rows.flush()?;
         database.rows.promise(found)?;
         Ok(database)
     }
 
-    /// The last epoch that is whole. One that was promised is taken at its word: what it lacks is
-    /// found when it is read.
-    fn find_last(&self, promised: Epoch) -> Result<Commit, StoreError> {
+    /// The last epoch that is whole, behind those that it, and the one before it, build on. One that
+    /// was promised is taken at its word: what it lacks is found when it is read.
+    fn find_live(&self, promised: Epoch) -> Result<VecDeque<Commit>, StoreError> {
+        let mut live: VecDeque<Commit> = VecDeque::new();
         for row in self.rows.scan(b"c").rev() {
             let (key, value) = row?;
-            let is_promised = epoch_of(&key).is_some_and(|epoch| epoch <= promised);
+            let Some(epoch) = epoch_of(&key) else { continue };
+            if live.len() > 1 && epoch < kept_from(&live) {
+                break;
+            }
+            let is_proven = epoch <= promised || !live.is_empty();
             let commit = self.commit_of(&value);
-            match commit.and_then(|commit| self.proven(commit, is_promised)) {
-                Err(StoreError::Damaged { .. }) if !is_promised => {}
-                found => return found,
+            match commit.and_then(|commit| self.proven(commit, is_proven)) {
+                Ok(commit) => live.push_front(commit),
+                Err(StoreError::Damaged { .. }) if !is_proven => {}
+                Err(error) => return Err(error),
             }
         }
-        Ok(Commit::default())
+        let is_next = |(one, other): (&Commit, &Commit)| one.epoch.next() == other.epoch;
+        let first = live.front().map_or(Epoch::NONE, |commit| commit.epoch);
+        let needed = live.back().map_or(Epoch::NONE, |commit| commit.oldest);
+        if first > needed || !live.iter().zip(live.iter().skip(1)).all(is_next) {
+            return Err(self.damaged("an epoch that others build on"));
+        }
+        Ok(live)
     }
 
     fn commit_of(&self, value: &[u8]) -> Result<Commit, StoreError> {
@@ -109,28 +129,60 @@ impl Database {
     }
 
     fn proven(&self, commit: Commit, is_promised: bool) -> Result<Commit, StoreError> {
-        for part in commit.parts.iter().filter(|_| !is_promised) {
-            self.part(commit.epoch, part)?;
+        if !is_promised {
+            for part in &commit.parts {
+                self.part((b'e', commit.epoch), part)?;
+            }
+            for piece in &commit.pieces {
+                self.part((b'l', commit.epoch), piece)?;
+            }
         }
         Ok(commit)
     }
 
-    /// Deletes the rows of all epochs but the last and the one before it; commit rows first, so that
-    /// no epoch looks whole that is not.
-    fn delete_old(&mut self) -> Result<(), StoreError> {
-        let last = self.last.epoch;
-        let kept = [last, Epoch::from_number(last.number().saturating_sub(1))];
-        for prefix in [b"c", b"e"] {
+    /// Deletes all rows that are not needed, of which a crash may have left any.
+    fn sweep(&mut self) -> Result<(), StoreError> {
+        let (last, kept_from) = (self.last(), kept_from(&self.live));
+        let before = Epoch::from_number(last.number().saturating_sub(1));
+        // Commits first, so that no epoch looks whole that is not.
+        for (prefix, kept_from) in [(b"c", kept_from), (b"e", before), (b"l", kept_from)] {
             let mut old: Vec<Write> = Vec::new();
             for row in self.rows.scan(prefix) {
                 let (key, _) = row?;
-                if epoch_of(&key).is_some_and(|epoch| !kept.contains(&epoch)) {
+                if epoch_of(&key).is_some_and(|epoch| epoch < kept_from || epoch > last) {
                     old.push((key.to_vec(), None));
                 }
             }
             self.apply(old)?;
         }
+        self.live.retain(|commit| commit.epoch >= kept_from);
         Ok(())
+    }
+
+    /// Deletes the rows that are no longer needed behind a commit.
+    fn let_go(&mut self) -> Result<(), StoreError> {
+        let (kept_from, count) = (kept_from(&self.live), self.live.len());
+        let mut old: Vec<Write> = Vec::new();
+        let mut delete = |prefix, epoch, parts: &[Part]| {
+            for part in parts {
+                let chunks = part.packed.div_ceil(CHUNK_BYTES as u64);
+                let numbers = (0..).take(usize::try_from(chunks).unwrap_or(usize::MAX));
+                let keys = numbers.map(|number| chunk_key((prefix, epoch), &part.name, number));
+                old.extend(keys.map(|key| (key, None)));
+            }
+        };
+        let mut commits: Vec<Write> = Vec::new();
+        for commit in self.live.iter_mut().take(count.saturating_sub(2)) {
+            delete(b'e', commit.epoch, &std::mem::take(&mut commit.parts));
+            if commit.epoch < kept_from {
+                delete(b'l', commit.epoch, &commit.pieces);
+                commits.push((commit_key(commit.epoch), None));
+            }
+        }
+        self.live.retain(|commit| commit.epoch >= kept_from);
+        // Commits first, so that no epoch looks whole that is not.
+        self.apply(commits)?;
+        self.apply(old)
     }
 
     /// Takes writes, not too many at a time.
@@ -142,9 +194,30 @@ impl Database {
         Ok(())
     }
 
-    /// What was put as `part` of `epoch`.
-    fn part(&self, epoch: Epoch, part: &Part) -> Result<Vec<u8>, StoreError> {
-        let packed = self.chunks(epoch, part)?;
+    /// Packs `bytes` and writes the chunks.
+    fn write(
+        &mut self,
+        (prefix, epoch): (u8, Epoch),
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<Part, StoreError> {
+        let packed = zstd::bulk::compress(bytes, PACKING_LEVEL)
+            .map_err(|source| StoreError::io(&self.name, source))?;
+        let rows = (0..).zip(packed.chunks(CHUNK_BYTES));
+        let rows = rows
+            .map(|(number, chunk)| (chunk_key((prefix, epoch), name, number), Some(seal(chunk))));
+        self.apply(rows.collect())?;
+        Ok(Part {
+            name: name.into(),
+            bytes: bytes.len() as u64,
+            packed: packed.len() as u64,
+            checksum: checksum(bytes),
+        })
+    }
+
+    /// What was written as `part` of an epoch.
+    fn part(&self, of: (u8, Epoch), part: &Part) -> Result<Vec<u8>, StoreError> {
+        let packed = self.chunks(of, part)?;
         let bytes = usize::try_from(part.bytes).map_err(|_| self.damaged(&part.name))?;
         match zstd::bulk::decompress(&packed, bytes) {
             Ok(content) if content.len() == bytes && checksum(&content) == part.checksum => {
@@ -154,13 +227,13 @@ impl Database {
         }
     }
 
-    fn chunks(&self, epoch: Epoch, part: &Part) -> Result<Vec<u8>, StoreError> {
+    fn chunks(&self, of: (u8, Epoch), part: &Part) -> Result<Vec<u8>, StoreError> {
         let mut packed = Vec::new();
         for number in 0.. {
             if packed.len() as u64 >= part.packed {
                 break;
             }
-            let value = self.rows.get(&chunk_key(epoch, &part.name, number))?;
+            let value = self.rows.get(&chunk_key(of, &part.name, number))?;
             let value = value.ok_or_else(|| self.damaged(&part.name))?;
             packed.extend_from_slice(self.content(&value, &part.name)?);
         }
@@ -185,40 +258,54 @@ impl Database {
 
 impl Store for Database {
     fn last(&self) -> Epoch {
-        self.last.epoch
+        self.live.back().map_or(Epoch::NONE, |commit| commit.epoch)
     }
 
     fn read(&self, part: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(part) = self.last.parts.iter().find(|known| &*known.name == part) else {
-            return Ok(None);
-        };
-        self.part(self.last.epoch, part).map(Some)
+        let Some(last) = self.live.back() else { return Ok(None) };
+        let known = last.parts.iter().find(|known| &*known.name == part);
+        known.map(|part| self.part((b'e', last.epoch), part)).transpose()
     }
 
     fn put(&mut self, epoch: Epoch, part: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let packed = zstd::bulk::compress(bytes, PACKING_LEVEL)
-            .map_err(|source| StoreError::io(&self.name, source))?;
-        let rows = (0..).zip(packed.chunks(CHUNK_BYTES));
-        let rows = rows.map(|(number, chunk)| (chunk_key(epoch, part, number), Some(seal(chunk))));
-        self.apply(rows.collect())?;
-        self.ahead.push(Part {
-            name: part.into(),
-            bytes: bytes.len() as u64,
-            packed: packed.len() as u64,
-            checksum: checksum(bytes),
-        });
+        let part = self.write((b'e', epoch), part, bytes)?;
+        self.ahead.parts.push(part);
         Ok(())
     }
 
-    fn commit(&mut self, epoch: Epoch) -> Result<(), StoreError> {
-        let commit = Commit { epoch, parts: std::mem::take(&mut self.ahead) };
+    fn append(&mut self, epoch: Epoch, piece: &[u8]) -> Result<(), StoreError> {
+        let name = self.ahead.pieces.len().to_string();
+        let piece = self.write((b'l', epoch), &name, piece)?;
+        self.ahead.pieces.push(piece);
+        Ok(())
+    }
+
+    fn log(&self) -> Vec<PieceId> {
+        let oldest = self.live.back().map_or(Epoch::NONE, |commit| commit.oldest);
+        let needed = self.live.iter().rev().take_while(|commit| commit.epoch >= oldest);
+        let pieces = needed.flat_map(|commit| {
+            let numbers = (0..).take(commit.pieces.len());
+            numbers.map(|number| PieceId { epoch: commit.epoch, number })
+        });
+        pieces.collect()
+    }
+
+    fn piece(&self, PieceId { epoch, number }: PieceId) -> Result<Vec<u8>, StoreError> {
+        let commit = self.live.iter().find(|commit| commit.epoch == epoch);
+        let piece = commit.and_then(|commit| commit.pieces.get(number as usize));
+        let piece = piece.ok_or_else(|| self.damaged("a piece of the log"))?;
+        self.part((b'l', epoch), piece)
+    }
+
+    fn commit(&mut self, epoch: Epoch, oldest: Epoch) -> Result<(), StoreError> {
+        let commit = Commit { epoch, oldest, ..std::mem::take(&mut self.ahead) };
         let content = postcard::to_stdvec(&commit)
             .map_err(|error| StoreError::io(&self.name, io::Error::other(error)))?;
         self.rows.apply(vec![(commit_key(epoch), Some(seal(&content)))])?;
         self.rows.flush()?;
         self.rows.promise(epoch)?;
-        self.last = commit;
-        self.delete_old()
+        self.live.push_back(commit);
+        self.let_go()
     }
 
     fn note(&mut self, name: &str, epoch: Epoch) -> Result<(), StoreError> {
@@ -238,14 +325,21 @@ impl Drop for Database {
     }
 }
 
+/// The first epoch of which the log is kept: the one before the last needs it.
+fn kept_from(live: &VecDeque<Commit>) -> Epoch {
+    let mut last = live.iter().rev();
+    let (last, before) = (last.next(), last.next());
+    before.or(last).map_or(Epoch::NONE, |commit| commit.oldest)
+}
+
 fn commit_key(epoch: Epoch) -> Vec<u8> {
     let mut key = vec![b'c'];
     key.extend_from_slice(&epoch.number().to_be_bytes());
     key
 }
 
-fn chunk_key(epoch: Epoch, part: &str, number: u32) -> Vec<u8> {
-    let mut key = vec![b'e'];
+fn chunk_key((prefix, epoch): (u8, Epoch), part: &str, number: u32) -> Vec<u8> {
+    let mut key = vec![prefix];
     key.extend_from_slice(&epoch.number().to_be_bytes());
     key.extend_from_slice(part.as_bytes());
     key.push(0);

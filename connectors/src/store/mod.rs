@@ -1,7 +1,8 @@
 //! The contract of stores: what outlives the process, epoch by epoch.
 //!
-//! An epoch is a set of named parts, each a run of bytes, written ahead and made durable by one
-//! commit: it is there as a whole or not at all (EPOCH-2). [`database`] keeps epochs as rows, on
+//! An epoch is a set of named parts, each a run of bytes, and pieces of a log, written ahead and made
+//! durable by one commit: it is there as a whole or not at all (EPOCH-2). Parts are of one epoch;
+//! pieces of the log stay as long as later epochs build on them. [`database`] keeps epochs as rows, on
 //! disk, or in [`memory`], which loses what was not flushed when it is told to crash.
 
 pub mod database;
@@ -18,8 +19,8 @@ use std::io;
 
 /// A store of epochs.
 ///
-/// One caller. For each epoch, in ascending order: any number of [`Store::put`], each part once,
-/// then one [`Store::commit`]. Until that returns, nothing of the epoch can be read, and a restart
+/// One caller. For each epoch, one after another: any number of [`Store::put`], each part once, and of
+/// [`Store::append`], then one [`Store::commit`]. Until that returns, nothing of the epoch can be read, and a restart
 /// finds the epoch before it; afterwards no crash takes it away. After an error the store is not
 /// used again, and what was committed last is what a restart finds, or the epoch that failed if all
 /// of it had become durable.
@@ -39,12 +40,29 @@ pub trait Store: Send {
     /// It cannot be written.
     fn put(&mut self, epoch: Epoch, part: &str, bytes: &[u8]) -> Result<(), StoreError>;
 
-    /// Makes `epoch` durable with all parts that were put. The epoch before it is kept, older ones
-    /// go.
+    /// Writes a piece of the log ahead, in `epoch`, behind those that were written before.
     ///
     /// # Errors
     /// It cannot be written.
-    fn commit(&mut self, epoch: Epoch) -> Result<(), StoreError>;
+    fn append(&mut self, epoch: Epoch, piece: &[u8]) -> Result<(), StoreError>;
+
+    /// The pieces of the log that the epoch which was committed last builds on: those of the last
+    /// epoch first, those of one epoch in the order in which they were written.
+    fn log(&self) -> Vec<PieceId>;
+
+    /// The bytes of a piece of the log.
+    ///
+    /// # Errors
+    /// It is not there, cannot be read, or is damaged.
+    fn piece(&self, piece: PieceId) -> Result<Vec<u8>, StoreError>;
+
+    /// Makes `epoch` durable with all that was written of it. It builds on the log from epoch
+    /// `oldest` on, which is not before that of the epoch before. That epoch is kept, too, with what
+    /// it builds on; of older ones only pieces stay that one of the two needs.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn commit(&mut self, epoch: Epoch, oldest: Epoch) -> Result<(), StoreError>;
 
     /// Notes that `name` has come to `epoch`. It is no part of an epoch: it becomes durable with
     /// the next commit, or when the store is closed by dropping it, and a crash may lose it.
@@ -60,8 +78,17 @@ pub trait Store: Send {
     fn noted(&self, name: &str) -> Result<Epoch, StoreError>;
 }
 
+/// A piece of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PieceId {
+    /// The epoch in which it was written.
+    pub epoch: Epoch,
+    /// Its number among those of the epoch, from 0.
+    pub number: u32,
+}
+
 /// Version of what stores write.
-pub const STORE_VERSION: u8 = 1;
+pub const STORE_VERSION: u8 = 2;
 
 /// Stored state cannot be used or written.
 #[derive(Debug, thiserror::Error)]

@@ -19,6 +19,9 @@ use std::sync::Arc;
 
 type Random = foldhash::fast::RandomState;
 
+/// Which entry of which table.
+type EntryName = (TableId, Box<[u8]>);
+
 /// Shards that become what the cuts of an epoch say.
 #[derive(Debug)]
 pub struct Restoration {
@@ -27,10 +30,12 @@ pub struct Restoration {
     shards: Vec<Shard>,
     /// The epoch of the last base of a group: nothing before it counts.
     based: HashMap<(TableId, KeyGroup), Epoch, Random>,
-    /// Entries that are gone, with the epoch in which they went, by their names.
-    gone: HashSet<(TableId, Box<[u8]>), Random>,
-    /// Entries that have gone in the epoch whose pieces come: it may have them anew.
-    gone_now: (Epoch, Vec<(TableId, Box<[u8]>)>),
+    /// The epoch whose pieces come.
+    epoch: Epoch,
+    /// Entries that have gone in a later one.
+    gone: HashSet<EntryName, Random>,
+    /// Entries that have gone in this one: it may have them anew.
+    gone_now: Vec<EntryName>,
 }
 
 impl Restoration {
@@ -65,8 +70,9 @@ impl Restoration {
             symbols,
             shards: made,
             based: HashMap::default(),
+            epoch: Epoch::NONE,
             gone: HashSet::default(),
-            gone_now: (Epoch::NONE, Vec::new()),
+            gone_now: Vec::new(),
         })
     }
 
@@ -75,9 +81,8 @@ impl Restoration {
     /// # Errors
     /// The bytes are damaged, of another version, or of another plan.
     pub fn take(&mut self, epoch: Epoch, piece: &[u8]) -> Result<(), ImageError> {
-        if self.gone_now.0 != epoch {
-            self.gone_now.0 = epoch;
-            self.gone.extend(self.gone_now.1.drain(..));
+        if std::mem::replace(&mut self.epoch, epoch) != epoch {
+            self.gone.extend(self.gone_now.drain(..));
         }
         segments(piece)?.try_for_each(|segment| self.take_segment(epoch, segment?))
     }
@@ -112,7 +117,7 @@ impl Restoration {
             let (name, content) = entry(&mut entries)?;
             count = count.saturating_add(1);
             if content.is_empty() {
-                self.gone_now.1.push((table_id, name.0.into()));
+                self.gone_now.push((table_id, name.0.into()));
             } else if !is_gone(&self.gone, table_id, name) {
                 installed.extend(table.install(name, content, &form)?);
             }
@@ -152,6 +157,6 @@ impl Restoration {
 }
 
 /// Whether an entry has gone in a later epoch.
-fn is_gone(gone: &HashSet<(TableId, Box<[u8]>), Random>, table: TableId, name: Input<'_>) -> bool {
+fn is_gone(gone: &HashSet<EntryName, Random>, table: TableId, name: Input<'_>) -> bool {
     !gone.is_empty() && gone.contains(&(table, name.0.into()))
 }

@@ -4,7 +4,7 @@
 //! Around [`Barriers`], which decides. Invariant: what is held goes on in the order in which it
 //! came, and nothing is held once the shard has been cut.
 
-use crate::epoch::{Barriers, Origin, Step};
+use crate::epoch::{Barriers, Epoch, Origin, Step};
 
 /// The gate in front of a shard. `M` is a message.
 #[derive(Debug)]
@@ -18,6 +18,11 @@ impl<M> Gate<M> {
     /// Behind the epoch that `barriers` know of.
     pub const fn new(barriers: Barriers) -> Self {
         Self { barriers, held: Vec::new() }
+    }
+
+    /// The epoch that is cut next.
+    pub const fn epoch(&self) -> Epoch {
+        self.barriers.last_cut().next()
     }
 
     /// The message, unless it waits for the cut.

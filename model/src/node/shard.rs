@@ -11,6 +11,8 @@ use super::Mark;
 use super::closing::{Closing, Step};
 use super::credit::{Backlog, Credit, Limits};
 use crate::engine::Cycle;
+use crate::epoch::Epoch;
+use crate::image::{Cut, ImageError};
 use crate::late::LateBatch;
 use crate::pane::PaneBatch;
 use crate::row::RowBatch;
@@ -152,6 +154,14 @@ impl<T> ShardNode<T> {
     /// Takes what is to be sent, in order.
     pub fn take_sends(&mut self) -> Vec<FromShard<T>> {
         std::mem::take(&mut self.out)
+    }
+
+    /// Hands over what has changed since the last cut: see [`Shard::cut`].
+    ///
+    /// # Errors
+    /// The state does not serialise: never, as far as known.
+    pub fn cut(&mut self, epoch: Epoch) -> Result<Cut, ImageError> {
+        self.shard.cut(epoch)
     }
 
     /// The machine.

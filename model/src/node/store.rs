@@ -11,6 +11,8 @@ use crate::epoch::{Epoch, Gathering};
 pub struct StoreNode {
     /// The epoch whose parts come. Rises only.
     epoch: Epoch,
+    /// The first epoch whose log it builds on, as far as the parts have come.
+    oldest: Epoch,
     parts: Gathering,
     /// Sinks that have published the epoch that is durable.
     published: Gathering,
@@ -21,12 +23,23 @@ impl StoreNode {
     /// Behind epoch `last`; each epoch has so many parts, and is published by so many sinks.
     pub const fn new(last: Epoch, parts: usize, sinks: usize) -> Self {
         let (parts, published) = (Gathering::new(parts), Gathering::new(sinks));
-        Self { epoch: last.next(), parts, published, sinks }
+        let epoch = last.next();
+        Self { epoch, oldest: epoch, parts, published, sinks }
     }
 
     /// The epoch whose parts come.
     pub const fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// The first epoch whose log the epoch builds on, once all parts have come.
+    pub const fn oldest(&self) -> Epoch {
+        self.oldest
+    }
+
+    /// A part builds on the log from this epoch on.
+    pub fn needs(&mut self, oldest: Epoch) {
+        self.oldest = oldest.min(self.oldest);
     }
 
     /// A part has been written; `true` if it was the last, and the epoch is to be committed.
@@ -39,6 +52,7 @@ impl StoreNode {
     pub const fn committed(&mut self) -> (Epoch, bool) {
         let epoch = self.epoch;
         self.epoch = epoch.next();
+        self.oldest = self.epoch;
         (epoch, self.sinks == 0)
     }
 
@@ -59,6 +73,10 @@ mod tests {
         for number in [5, 6] {
             assert_eq!(keeper.epoch().number(), number);
             assert!(!keeper.part_came(), "{EPOCH_2}");
+            assert_eq!(keeper.oldest().number(), number, "alone");
+            keeper.needs(Epoch::from_number(3));
+            keeper.needs(Epoch::from_number(4));
+            assert_eq!(keeper.oldest().number(), 3, "as far back as any part");
             assert!(keeper.part_came());
             assert_eq!(keeper.committed(), (Epoch::from_number(number), false));
             assert!(!keeper.published());

@@ -347,11 +347,11 @@ impl<'a> Node<'a> {
 
     /// The whole node becomes bytes and comes back in a process that has never seen a text.
     fn restart(&mut self) -> Result<(), RunProblem> {
-        self.log.cut(&self.setup.plan, std::slice::from_mut(&mut self.shard))?;
+        self.log.cut(self.setup.plan, std::slice::from_mut(&mut self.shard))?;
         let generators: Vec<_> = self.estimators.iter().map(|known| &known.generator).collect();
         let marks = postcard::to_stdvec(&(&self.coordinator, generators, self.now, &self.pacing))?;
         self.symbols = Arc::new(Symbols::default());
-        for shard in self.log.restore(&self.setup.plan, &self.symbols, 1)? {
+        for shard in self.log.restore(self.setup.plan, &self.symbols, 1)? {
             self.shard = shard;
         }
         self.shard.trace_drops(true);
