@@ -105,6 +105,9 @@ fn set_snapshots_aside(path: &Path) -> io::Result<bool> {
 
 fn store_error(path: &str, error: sled::Error) -> StoreError {
     match error {
+        sled::Error::Io(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
+            StoreError::damaged(path, "a file of the database is cut short")
+        }
         sled::Error::Io(source) => StoreError::io(path, source),
         sled::Error::Corruption { .. } => {
             StoreError::damaged(path, "the database cannot read what it has written")
