@@ -13,7 +13,7 @@ help:
 	@echo 'make test    everything that continuous integration checks'
 	@echo 'make bench   the engine against a hand-written loop'
 	@echo 'make docs    the documentation of the code, in target/doc'
-	@echo 'make soak    property tests and simulation, many more cases and seeds'
+	@echo 'make soak    property tests, simulation and kills, many more of each'
 
 need:
 	@.ci/need
@@ -40,7 +40,24 @@ bench: need
 docs: need
 	cargo doc --workspace --no-deps
 
-# Property tests read the number of cases from the environment, the simulation that of its seeds.
+# How deep `make soak` goes: cases of each property, seeds of the simulation, kills of the crash test.
+# `make soak PROPTEST_CASES=200 SIM_SEEDS=200 NILOMETER_KILLS=10 SOAK_PROFILE=` is a taste of it.
+# What fails prints the seed that runs it again.
+PROPTEST_CASES ?= 10000
+SIM_SEEDS ?= 10000
+NILOMETER_KILLS ?= 1000
+SOAK_PROFILE ?= --release
+soak: export PROPTEST_CASES := $(PROPTEST_CASES)
+soak: export SIM_SEEDS := $(SIM_SEEDS)
+soak: export NILOMETER_KILLS := $(NILOMETER_KILLS)
+
 soak: need
-	PROPTEST_CASES=$${PROPTEST_CASES:-10000} SIM_SEEDS=$${SIM_SEEDS:-20000} \
-		cargo test --release --workspace
+	@start=$$SECONDS; set -e; \
+	export NILOMETER_SEED=$${NILOMETER_SEED:-$$RANDOM}; \
+	$(phase) build cargo test $(SOAK_PROFILE) --workspace --quiet --no-run; \
+	$(phase) simulation cargo test $(SOAK_PROFILE) --quiet --test sim; \
+	$(phase) properties cargo test $(SOAK_PROFILE) --quiet --test property; \
+	$(phase) kills cargo test $(SOAK_PROFILE) --quiet --test crash; \
+	$(phase) tests cargo test $(SOAK_PROFILE) --workspace --quiet \
+		-- --skip every_interleaving --skip counted_once --skip count_once; \
+	echo "== all of make soak: ok after $$((SECONDS - start)) s, kills from seed $$NILOMETER_SEED"

@@ -1,11 +1,7 @@
 //! What can befall a state from outside: disks that take no more, directories that cannot be written,
 //! files that are damaged. The run ends with a message that says what to do, nothing wrong has come
 //! out, and the next run goes on and loses nothing.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on panics"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod place;
 
