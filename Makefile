@@ -56,8 +56,7 @@ soak: need
 	export NILOMETER_SEED=$${NILOMETER_SEED:-$$RANDOM}; \
 	$(phase) build cargo test $(SOAK_PROFILE) --workspace --quiet --no-run; \
 	$(phase) simulation cargo test $(SOAK_PROFILE) --quiet --test sim; \
-	$(phase) properties cargo test $(SOAK_PROFILE) --quiet --test property; \
 	$(phase) kills cargo test $(SOAK_PROFILE) --quiet --test crash; \
-	$(phase) tests cargo test $(SOAK_PROFILE) --workspace --quiet \
+	$(phase) properties cargo test $(SOAK_PROFILE) --workspace --quiet \
 		-- --skip every_interleaving --skip counted_once --skip count_once; \
 	echo "== all of make soak: ok after $$((SECONDS - start)) s, kills from seed $$NILOMETER_SEED"
