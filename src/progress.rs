@@ -93,11 +93,11 @@ impl<B> Sink<B> for Behind<B> {
         self.sink.close()
     }
 
-    fn take(&mut self) -> Option<Held> {
-        self.sink.take()
+    fn take(&mut self, least: usize) -> Option<Held> {
+        self.sink.take(least)
     }
 
-    fn publish(&mut self, block: &[u8]) -> Result<(), SinkError> {
-        self.bar.suspend(|| self.sink.publish(block))
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<(), SinkError> {
+        self.bar.suspend(|| self.sink.publish(block, is_last))
     }
 }

@@ -8,13 +8,15 @@ use crate::config::{Origin, Pipeline, StateConfig};
 use crate::progress::Bar;
 use crate::run_failure::RunFailure;
 use crate::supervision::Supervision;
-use nilometer_actors::checkpoint::{Checkpoint, CheckpointError, Shape, SinkCut, host_part};
+use nilometer_actors::checkpoint::{
+    Checkpoint, CheckpointError, Shape, SinkCut, host_part, outbox_block,
+};
 use nilometer_actors::node::SourcePart;
 use nilometer_connectors::panes::Delivery;
-use nilometer_connectors::sink::{SinkError, Writer};
+use nilometer_connectors::sink::Writer;
 use nilometer_connectors::store::database::Database;
 use nilometer_connectors::store::{Directory, Store, StoreError};
-use nilometer_model::epoch::{Epoch, Wish};
+use nilometer_model::epoch::{Bounds, Epoch, Wish};
 use nilometer_model::time::Span;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -27,6 +29,8 @@ pub struct State {
     pub store: Box<dyn Store>,
     /// From the beginning of one epoch to that of the next.
     pub interval: Span,
+    /// How much an epoch may hold, and how much may wait for it.
+    pub bounds: Bounds,
     /// What is stored with each epoch.
     pub host: Vec<u8>,
     /// The epoch to go on behind.
@@ -103,7 +107,8 @@ fn open(config: &StateConfig, pipeline: &Pipeline, wish: Wish) -> Result<State, 
     // A map of texts: nothing in it can fail to be written.
     let host = serde_json::to_vec(&settings).unwrap_or_default();
     let (store, supervision) = (Box::new(store), Arc::new(supervision));
-    Ok(State { store, interval: config.interval, host, checkpoint, supervision })
+    let (interval, bounds) = (config.interval, config.bounds);
+    Ok(State { store, interval, bounds, host, checkpoint, supervision })
 }
 
 /// The settings that have a part in what is computed.
@@ -182,13 +187,21 @@ pub fn delivery(has_state: bool, cut: Option<&SinkCut>) -> Delivery {
     }
 }
 
-/// Publishes what the last epoch holds of a sink, unless that was done.
+/// Publishes what the last epoch of `state` holds of the sink called `name`, unless that was done.
 ///
 /// # Errors
-/// The output cannot be written.
-pub fn publish(mut writer: Writer, cut: Option<&SinkCut>) -> Result<Writer, SinkError> {
-    if let Some(block) = cut.and_then(SinkCut::missing) {
-        writer.publish(block)?;
+/// The state cannot be read, or the output cannot be written.
+pub fn publish(
+    writer: &mut Writer,
+    (state, name): (&State, &str),
+    cut: &SinkCut,
+) -> Result<(), RunFailure> {
+    let missing = cut.missing();
+    for number in missing.clone() {
+        let block = outbox_block(&*state.store, name, number).map_err(StateError::from)?;
+        let is_last = number.saturating_add(1) == missing.end;
+        let published = writer.publish(&block, is_last);
+        published.map_err(|error| RunFailure::Sink { name: name.into(), error })?;
     }
-    Ok(writer)
+    Ok(())
 }

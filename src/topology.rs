@@ -59,7 +59,11 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
     let mut sinks = Vec::new();
     for (number, sink) in pipeline.sinks.iter().enumerate() {
         let cut = checkpoint.and_then(|checkpoint| checkpoint.sinks.get(number));
-        sinks.push(outputs.open(sink, (state.is_some(), cut))?);
+        let mut part = outputs.open(sink, (state.is_some(), cut))?;
+        if let (Some(state), Some(cut)) = (&state, cut) {
+            state::publish(&mut part.writer, (state, &sink.name), cut)?;
+        }
+        sinks.push(part);
     }
     let open_letters =
         if checkpoint.is_some() { DeadLetterFile::append } else { DeadLetterFile::create };
@@ -74,9 +78,10 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
         sinks,
         dead_letters: dead_letters.transpose().map_err(RunFailure::DeadLetters)?,
         limits: pipeline.limits,
-        state: state.map(|State { store, interval, host, checkpoint, .. }| StatePart {
+        state: state.map(|State { store, interval, bounds, host, checkpoint, .. }| StatePart {
             store,
             interval,
+            bounds,
             host,
             checkpoint,
         }),
@@ -235,8 +240,7 @@ struct Outputs<'a> {
 }
 
 impl Outputs<'_> {
-    /// Opens a sink; with a state it is told whether there is one, and what the last epoch holds of
-    /// the sink, which is published unless it was.
+    /// Opens a sink; it is told whether there is a state, and what the last epoch holds of the sink.
     fn open(
         &self,
         sink: &SinkConfig,
@@ -258,7 +262,7 @@ impl Outputs<'_> {
                 Ok(Writer::Panes(self.bar.before(table)))
             }
         };
-        match writer.and_then(|writer| state::publish(writer, cut)) {
+        match writer {
             Ok(writer) => Ok(SinkPart { name: name.into(), writer }),
             Err(error) => Err(RunFailure::Sink { name: name.into(), error }),
         }

@@ -10,6 +10,7 @@ use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::watermark::{Coordinator, Generator};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A piece of a part: its name, and its bytes.
@@ -88,8 +89,8 @@ pub struct ShardCut {
 pub struct SinkCut {
     /// Where its output begins that is of this epoch, if it can be cut off there.
     pub begins: Option<u64>,
-    /// Its output of this epoch, as it is published.
-    pub block: Vec<u8>,
+    /// Blocks of its output of this epoch, as they are published: see [`outbox_block`].
+    pub blocks: u32,
     /// Whether that has been published, as far as is known.
     pub is_published: bool,
     /// What it had counted.
@@ -100,11 +101,11 @@ pub struct SinkCut {
 pub type SinkCounts = (u64, u64, u64);
 
 impl SinkCut {
-    /// What is to be published before anything else: what was cut off is written again; what cannot
-    /// be cut off, only if it is missing.
-    pub fn missing(&self) -> Option<&[u8]> {
+    /// The blocks that are to be published before anything else, by number: what was cut off is
+    /// written again; what cannot be cut off, only if it is missing.
+    pub const fn missing(&self) -> Range<u32> {
         let is_missing = self.begins.is_some() || !self.is_published;
-        is_missing.then_some(&*self.block)
+        0..if is_missing { self.blocks } else { 0 }
     }
 }
 
@@ -146,6 +147,18 @@ const PIECE_BYTES: usize = 1 << 20;
 /// It cannot be read, or is damaged.
 pub fn host_part(store: &dyn Store) -> Result<Option<Vec<u8>>, CheckpointError> {
     if store.last() == Epoch::NONE { Ok(None) } else { Loader(store).bytes(HOST).map(Some) }
+}
+
+/// Block `number` of what the last epoch of `store` holds of the output of the sink called `sink`.
+///
+/// # Errors
+/// It cannot be read, or is damaged.
+pub fn outbox_block(
+    store: &dyn Store,
+    sink: &str,
+    number: u32,
+) -> Result<Vec<u8>, CheckpointError> {
+    Loader(store).bytes(&outbox_name(sink, number))
 }
 
 impl Checkpoint {
@@ -197,10 +210,9 @@ impl Loader<'_> {
     }
 
     fn sink(&self, name: &str, epoch: Epoch) -> Result<SinkCut, CheckpointError> {
-        let (begins, counts) = self.part(&sink_name(name))?;
-        let block = self.bytes(&outbox_name(name))?;
+        let (begins, counts, blocks) = self.part(&sink_name(name))?;
         let is_published = self.0.noted(&sink_name(name))? >= epoch;
-        Ok(SinkCut { begins, block, is_published, counts })
+        Ok(SinkCut { begins, blocks, is_published, counts })
     }
 
     fn unusable(&self, part: &str) -> CheckpointError {
@@ -225,8 +237,9 @@ pub fn sink_name(name: &str) -> String {
     format!("sink/{name}")
 }
 
-fn outbox_name(name: &str) -> String {
-    format!("outbox/{name}")
+/// Name of a block of the outbox of a sink.
+pub fn outbox_name(sink: &str, number: u32) -> String {
+    format!("outbox/{sink}/{number}")
 }
 
 fn bytes_of(part: &impl Serialize) -> Vec<u8> {
@@ -299,14 +312,17 @@ pub fn restore_shards(
     Ok(restoration.finish().into_iter().zip(counts).collect())
 }
 
-/// What the sink called `name` puts into an epoch: where its block begins, what it has counted, and
-/// the block.
+/// What the sink called `name` puts into an epoch behind the blocks that it has written ahead, so
+/// many of them: where its output begins, what it has counted, and the last block.
 pub fn sink_pieces(
     name: &str,
-    begins: Option<u64>,
-    counts: SinkCounts,
-    block: Vec<u8>,
+    (begins, counts): (Option<u64>, SinkCounts),
+    (ahead, last): (u32, Vec<u8>),
 ) -> Vec<Piece> {
-    let part = (sink_name(name).into(), bytes_of(&(begins, counts)));
-    vec![part, (outbox_name(name).into(), block)]
+    let blocks = ahead.saturating_add(u32::from(!last.is_empty()));
+    let mut pieces = vec![(sink_name(name).into(), bytes_of(&(begins, counts, blocks)))];
+    if !last.is_empty() {
+        pieces.push((outbox_name(name, ahead).into(), last));
+    }
+    pieces
 }

@@ -4,7 +4,7 @@
 use crate::checkpoint::coordinator_pieces;
 use crate::deliver::{self, Reports};
 use crate::message::{
-    Concluded, Cut, CycleFinished, Ended, GivenUp, Granted, Progress, Tick, Waiting,
+    Concluded, Cut, CycleFinished, Demanded, Ended, GivenUp, Granted, Progress, Tick, Waiting,
 };
 use crate::meter::Meters;
 use crate::report::Report;
@@ -133,5 +133,16 @@ impl Handler<GivenUp> for CoordinatorActor {
 
     fn handle(&mut self, _: GivenUp, _: &mut Self::Context) {
         self.take(CoordinatorNode::give_up);
+        if let Some((store, _)) = &self.state {
+            deliver::store_given_up(store);
+        }
+    }
+}
+
+impl Handler<Demanded> for CoordinatorActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Demanded, _: &mut Self::Context) {
+        self.take(CoordinatorNode::demanded);
     }
 }

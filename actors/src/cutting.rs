@@ -7,43 +7,23 @@
 use crate::checkpoint::shard_part;
 use crate::clock;
 use crate::deliver;
-use crate::message::{Aligned, Barrier, Exchanged, Marked, Records, StageMarked, Tick};
+use crate::inbox::Inward;
+use crate::message::Aligned;
 use crate::report::{Failure, Report};
 use crate::shard::ShardActor;
 use crate::store::StoreActor;
-use actix::{Addr, Context, Handler};
-use nilometer_model::epoch::{Barriers, Origin, Step};
+use actix::Addr;
+use nilometer_model::epoch::{Barriers, Step};
 use nilometer_model::node::Gate;
 use std::time::Duration;
 
 /// The part of a shard that knows of epochs.
 pub(crate) struct Cutting {
-    gate: Gate<Held>,
+    gate: Gate<Inward>,
     store: Addr<StoreActor>,
     /// The longest time that a cut took. Rises only.
     pub(crate) pause_max: Duration,
 }
-
-/// A message that waits for the cut.
-pub(crate) enum Held {
-    Records(Records),
-    Marked(Marked),
-    Exchanged(Exchanged),
-    StageMarked(StageMarked),
-    Tick(Tick),
-}
-
-macro_rules! holdable {
-    ($($name:ident),*) => {
-        $(impl From<$name> for Held {
-            fn from(message: $name) -> Self {
-                Self::$name(message)
-            }
-        })*
-    };
-}
-
-holdable!(Records, Marked, Exchanged, StageMarked, Tick);
 
 impl Cutting {
     /// Behind the epoch that `barriers` know of; parts go to `store`.
@@ -54,25 +34,37 @@ impl Cutting {
 
 impl ShardActor {
     /// The message, unless it waits for the cut.
-    pub(crate) fn admit<M: Into<Held>>(&mut self, origin: Origin, message: M) -> Option<M> {
-        match &mut self.cutting {
-            Some(cutting) => cutting.gate.admit(origin, message),
-            None => Some(message),
+    pub(crate) fn admit(&mut self, message: Inward) -> Option<Inward> {
+        match (&mut self.cutting, message.origin()) {
+            (Some(cutting), Some(origin)) => cutting.gate.admit(origin, message),
+            (Some(_), None) | (None, _) => Some(message),
         }
     }
 
-    fn go_on(&mut self, step: Step, ctx: &mut Context<Self>) {
+    /// The barrier of a source has come.
+    pub(crate) fn barrier(&mut self, partition: u32) {
+        let step = self.cutting.as_mut().map(|cutting| cutting.gate.came(partition));
+        self.follow(step.unwrap_or(Step::Wait));
+    }
+
+    /// A shard has told of a round of the barriers.
+    pub(crate) fn aligned(&mut self, Aligned { shard, round }: Aligned) {
+        let step = self.cutting.as_mut().map(|cutting| cutting.gate.told(shard, round));
+        self.follow(step.unwrap_or(Step::Wait));
+    }
+
+    fn follow(&mut self, step: Step) {
         match step {
             Step::Wait => {}
             Step::Tell { round } => {
                 let aligned = Aligned { shard: self.id, round };
                 deliver::aligned(&self.links.shards, aligned);
             }
-            Step::Cut => self.cut(ctx),
+            Step::Cut => self.cut(),
         }
     }
 
-    fn cut(&mut self, ctx: &mut Context<Self>) {
+    fn cut(&mut self) {
         let Some(cutting) = &mut self.cutting else { return };
         let epoch = cutting.gate.epoch();
         let (cut, took) = clock::timed(|| self.machine.cut(epoch));
@@ -90,32 +82,6 @@ impl ShardActor {
             }
         }
         deliver::passed_barrier(&self.links.sinks, self.id);
-        for held in cutting.gate.open() {
-            match held {
-                Held::Records(message) => self.handle(message, ctx),
-                Held::Marked(message) => self.handle(message, ctx),
-                Held::Exchanged(message) => self.handle(message, ctx),
-                Held::StageMarked(message) => self.handle(message, ctx),
-                Held::Tick(message) => self.handle(message, ctx),
-            }
-        }
-    }
-}
-
-impl Handler<Barrier> for ShardActor {
-    type Result = ();
-
-    fn handle(&mut self, Barrier { partition }: Barrier, ctx: &mut Self::Context) {
-        let step = self.cutting.as_mut().map(|cutting| cutting.gate.came(partition));
-        self.go_on(step.unwrap_or(Step::Wait), ctx);
-    }
-}
-
-impl Handler<Aligned> for ShardActor {
-    type Result = ();
-
-    fn handle(&mut self, Aligned { shard, round }: Aligned, ctx: &mut Self::Context) {
-        let step = self.cutting.as_mut().map(|cutting| cutting.gate.told(shard, round));
-        self.go_on(step.unwrap_or(Step::Wait), ctx);
+        self.inbox.put_back(cutting.gate.open());
     }
 }

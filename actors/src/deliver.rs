@@ -32,14 +32,17 @@
 //!   after the store has said that the last is concluded, which it says behind everything.
 //! - That an epoch is durable comes to a sink before the end does: the store tells it before it
 //!   tells the coordinator, which lets the end follow.
+//! - A block of an outbox comes to the store before the part that it belongs to: one sender. What
+//!   the store says of blocks may come at any time: it only says "more", or answers.
 //! - Credits, later ticks, turns and drain may be overtaken by anything: they only say "more" or "stop".
 
 use crate::checkpoint::Part;
 use crate::coordinator::CoordinatorActor;
 use crate::message::{
-    Aligned, Barrier, Closed, Concluded, Cut, CycleBegun, CycleFinished, Drain, Durable, Ended,
-    EpochBegun, Exchanged, Finished, GivenUp, Granted, Handled, Late, Marked, Panes, Passed,
-    Progress, Published, Records, Returned, StageMarked, Tick, Turn, Waiting,
+    Aligned, Barrier, Block, Closed, Concluded, Cut, CycleBegun, CycleFinished, Demanded, Drain,
+    Durable, Ended, EpochBegun, Exchanged, Finished, Given, GivenUp, Granted, Handled, Late,
+    Marked, Panes, Passed, Progress, Published, Records, Returned, StageMarked, Tick, Turn,
+    Waiting, Wanted, Written,
 };
 use crate::report::Report;
 use crate::shard::ShardActor;
@@ -51,6 +54,7 @@ use actix::dev::channel::{AddressReceiver, channel};
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::node::Mark;
+use nilometer_model::node::credit::Taker;
 use nilometer_model::shard::ExchangeMark;
 use nilometer_model::time::Watermark;
 use nilometer_model::watermark;
@@ -168,6 +172,31 @@ pub(crate) fn part(to: &Addr<StoreActor>, part: Part) {
     append(to, part);
 }
 
+/// A sink hands over a block of its outbox, ahead of its [`part`].
+pub(crate) fn block(to: &Addr<StoreActor>, block: Block) {
+    append(to, block);
+}
+
+/// The store has written a [`block`].
+pub(crate) fn written(to: &Addr<SinkActor>, bytes: usize) {
+    append(to, Written { bytes });
+}
+
+/// A sink wants a [`block`] back, of the epoch that is durable.
+pub(crate) fn wanted(to: &Addr<StoreActor>, wanted: Wanted) {
+    append(to, wanted);
+}
+
+/// The store gives a block back.
+pub(crate) fn given(to: &Addr<SinkActor>, block: Vec<u8>) {
+    append(to, Given { block });
+}
+
+/// A source or a sink waits for the next epoch to begin.
+pub(crate) fn demanded(to: &Addr<CoordinatorActor>) {
+    append(to, Demanded);
+}
+
 /// The store has made an epoch durable.
 pub(crate) fn durable(sinks: &[Addr<SinkActor>], epoch: Epoch) {
     for sink in sinks {
@@ -193,6 +222,18 @@ pub(crate) fn finished(to: &Addr<StoreActor>) {
 /// The host lets epochs be.
 pub(crate) fn given_up(to: &Addr<CoordinatorActor>) {
     append(to, GivenUp);
+}
+
+/// The coordinator lets them be.
+pub(crate) fn store_given_up(to: &Addr<StoreActor>) {
+    append(to, GivenUp);
+}
+
+/// The store lets them be, whoever was the first.
+pub(crate) fn sinks_given_up(sinks: &[Addr<SinkActor>]) {
+    for sink in sinks {
+        append(sink, GivenUp);
+    }
 }
 
 /// A shard gives up deltas of an exchanged stage.
@@ -239,8 +280,8 @@ pub(crate) fn passed_all(sinks: &[Addr<SinkActor>], shard: usize) {
 }
 
 /// A sink or a shard has handled output of `to`.
-pub(crate) fn handled(to: &Addr<ShardActor>, bytes: usize) {
-    append(to, Handled { bytes });
+pub(crate) fn handled(to: &Addr<ShardActor>, by: Taker, bytes: usize) {
+    append(to, Handled { by, bytes });
 }
 
 /// A shard gives credits back.

@@ -24,6 +24,7 @@ mod clock;
 mod coordinator;
 mod cutting;
 mod deliver;
+mod inbox;
 mod message;
 pub mod meter;
 pub mod node;

@@ -6,14 +6,16 @@
 //! is [`Durable`] comes back. Why none of them overtakes another is argued in `deliver`, which sends
 //! them all.
 
-use crate::checkpoint::Part;
+use crate::checkpoint::{Part, Piece};
 use crate::credit::Credit;
 use crate::shard::ShardActor;
+use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Addr, Message};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::late::LateBatch;
 use nilometer_model::node::Mark;
+use nilometer_model::node::credit::Taker;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
@@ -144,6 +146,34 @@ pub(crate) struct Aligned {
     pub(crate) round: usize,
 }
 
+/// Sink to store: a block of its outbox, ahead of its part.
+pub(crate) struct Block {
+    /// The epoch that it will belong to.
+    pub(crate) epoch: Epoch,
+    pub(crate) piece: Piece,
+    pub(crate) sink: Addr<SinkActor>,
+}
+
+/// Store to sink: a block of so many bytes has been written.
+pub(crate) struct Written {
+    pub(crate) bytes: usize,
+}
+
+/// Sink to store: it wants a block of the epoch that is durable back.
+pub(crate) struct Wanted {
+    pub(crate) name: Box<str>,
+    pub(crate) sink: Addr<SinkActor>,
+}
+
+/// Store to sink: the block that it wanted.
+pub(crate) struct Given {
+    pub(crate) block: Vec<u8>,
+}
+
+/// Source or sink to coordinator: it has as much for an epoch as one may have, and waits for the
+/// next to begin.
+pub(crate) struct Demanded;
+
 /// Store to sink: an epoch will never be lost.
 pub(crate) struct Durable {
     pub(crate) epoch: Epoch,
@@ -163,11 +193,12 @@ pub(crate) struct Concluded {
 /// Coordinator or sink to store: nothing will follow.
 pub(crate) struct Finished;
 
-/// Host to coordinator: no epoch can be stored any more.
+/// Host to coordinator, and store to sinks: no epoch can be stored any more.
 pub(crate) struct GivenUp;
 
 /// Sink or shard to shard: output of so many bytes has been handled.
 pub(crate) struct Handled {
+    pub(crate) by: Taker,
     pub(crate) bytes: usize,
 }
 
@@ -210,6 +241,11 @@ messages!(
     Barrier,
     Aligned,
     Part,
+    Block,
+    Written,
+    Wanted,
+    Given,
+    Demanded,
     Durable,
     Published,
     Concluded,

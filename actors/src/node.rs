@@ -26,7 +26,7 @@ use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Source;
 use nilometer_connectors::store::Store;
 use nilometer_model::account::StageAccount;
-use nilometer_model::epoch::BatchPlace;
+use nilometer_model::epoch::{BatchPlace, Bounds};
 use nilometer_model::expr::Refinement;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
@@ -86,6 +86,8 @@ pub struct StatePart {
     pub store: Box<dyn Store>,
     /// From the beginning of one epoch to that of the next.
     pub interval: Span,
+    /// How much an epoch may hold, and how much may wait for it.
+    pub bounds: Bounds,
     /// What the host puts into every epoch, see [`crate::checkpoint::host_part`].
     pub host: Vec<u8>,
     /// The epoch to go on behind; `None` to begin anew. Readers and writers have been opened there

@@ -1,20 +1,26 @@
-//! The shell around the [`SinkOutbox`] of a sink, which decides what is held, and when it is
-//! published.
+//! The shell around the [`SinkOutbox`] of a sink, which decides what is held, what shards wait for,
+//! and what is published.
 
-use crate::checkpoint::sink_pieces;
+use crate::checkpoint::{outbox_name, sink_pieces};
+use crate::coordinator::CoordinatorActor;
 use crate::deliver;
-use crate::message::{Durable, Late, Panes, Passed, Published};
+use crate::message::{Block, Durable, Given, GivenUp, Late, Panes, Passed, Published};
+use crate::message::{Wanted, Written};
 use crate::shard::ShardActor;
 use crate::sink::SinkActor;
 use crate::store::StoreActor;
-use actix::{Addr, Context, Handler};
-use nilometer_connectors::sink::Writer;
-use nilometer_model::node::SinkOutbox;
+use actix::{Addr, AsyncContext, Context, Handler};
+use nilometer_model::epoch::{Bounds, Epoch};
+use nilometer_model::node::credit::Taker;
+use nilometer_model::node::{Owed, Publish, SinkOutbox};
 
 /// The part of a sink that knows of epochs.
 pub(crate) struct Outbox {
     machine: SinkOutbox<HeldOutput, Addr<ShardActor>>,
+    /// The epoch that is being published. Rises only.
+    durable: Epoch,
     pub(crate) store: Addr<StoreActor>,
+    coordinator: Addr<CoordinatorActor>,
 }
 
 /// A message that waits for the cut.
@@ -25,9 +31,20 @@ pub(crate) enum HeldOutput {
 }
 
 impl Outbox {
-    /// For what so many shards send; parts go to `store`.
-    pub(crate) fn new(store: Addr<StoreActor>, shards: usize) -> Self {
-        Self { machine: SinkOutbox::new(shards), store }
+    /// For what so many shards send, behind epoch `last`; parts go to `store`.
+    pub(crate) fn new(
+        (store, coordinator): (Addr<StoreActor>, Addr<CoordinatorActor>),
+        (shards, last): (usize, Epoch),
+        bounds: Bounds,
+    ) -> Self {
+        let machine = SinkOutbox::new(shards, last, bounds);
+        Self { machine, durable: last, store, coordinator }
+    }
+}
+
+fn tell(owed: Owed<Addr<ShardActor>>) {
+    for (shard, bytes) in owed {
+        deliver::handled(&shard, Taker::Sink, bytes);
     }
 }
 
@@ -43,12 +60,36 @@ impl SinkActor {
         }
     }
 
-    /// Tells `sender` that so much of its output has been handled, or notes to do so later.
-    pub(crate) fn settle(&mut self, sender: Addr<ShardActor>, bytes: usize) {
-        // A broken sink publishes nothing any more, and holds nobody.
-        let outbox = self.outbox.as_mut().filter(|_| !self.report.has_failed);
-        let Some(outbox) = outbox else { return deliver::handled(&sender, bytes) };
+    /// Output of `sender` has been written: a block of it may go ahead to the store, and `sender`
+    /// hears of it, now or later.
+    pub(crate) fn settle(
+        &mut self,
+        (sender, bytes): (Addr<ShardActor>, usize),
+        ctx: &Context<Self>,
+    ) {
+        let Some(outbox) = &mut self.outbox else {
+            return deliver::handled(&sender, Taker::Sink, bytes);
+        };
         outbox.machine.settle(sender, bytes);
+        let held = self.writer.take(outbox.machine.block_bytes());
+        // A broken sink has no part in an epoch.
+        if let Some(held) = held.filter(|_| !self.report.has_failed) {
+            let (epoch, number) = outbox.machine.ahead(held.block.len());
+            let piece = (outbox_name(&self.report.name, number).into(), held.block);
+            deliver::block(&outbox.store, Block { epoch, piece, sink: ctx.address() });
+        }
+        if outbox.machine.demands() {
+            deliver::demanded(&outbox.coordinator);
+        }
+        tell(outbox.machine.due());
+    }
+
+    /// Nothing is published any more.
+    pub(crate) fn give_up(&mut self) {
+        if let Some(outbox) = &mut self.outbox {
+            outbox.machine.give_up();
+            tell(outbox.machine.due());
+        }
     }
 
     /// The barrier of a shard has come.
@@ -58,17 +99,13 @@ impl SinkActor {
             return;
         }
         // A broken sink has no part in an epoch, so none is durable any more.
-        if self.report.has_failed {
-            for (shard, bytes) in outbox.machine.let_go() {
-                deliver::handled(&shard, bytes);
-            }
-        } else {
-            let taken = self.writer.take();
-            let (block, begins) = taken.map(|held| (held.block, held.begins)).unwrap_or_default();
+        if !self.report.has_failed {
+            let taken = self.writer.take(0);
+            let (last, begins) = taken.map(|held| (held.block, held.begins)).unwrap_or_default();
             let counts = (self.report.panes, self.report.retracts, self.report.late);
-            let pieces = sink_pieces(&self.report.name, begins, counts, block.clone());
+            let ahead = outbox.machine.keep(last.clone());
+            let pieces = sink_pieces(&self.report.name, (begins, counts), (ahead, last));
             deliver::part(&outbox.store, pieces.into());
-            outbox.machine.keep(block);
         }
         for message in outbox.machine.open() {
             match message {
@@ -78,25 +115,67 @@ impl SinkActor {
             }
         }
     }
+
+    /// Publishes what is next of the epoch that is durable.
+    fn publish(&mut self, ctx: &Context<Self>) {
+        let Some(outbox) = &mut self.outbox else { return };
+        let (store, epoch) = (outbox.store.clone(), outbox.durable);
+        match outbox.machine.publish() {
+            None => {}
+            Some(Publish::Stored(number)) => {
+                let name = outbox_name(&self.report.name, number).into();
+                deliver::wanted(&store, Wanted { name, sink: ctx.address() });
+            }
+            Some(Publish::Last { block, is_all }) => {
+                let has_nothing = is_all && block.is_empty();
+                if has_nothing || self.attempt(|writer| writer.publish(&block, true)) {
+                    let sink = self.report.name.clone();
+                    deliver::published(&store, Published { sink, epoch });
+                }
+                if let Some(outbox) = &mut self.outbox {
+                    tell(outbox.machine.due());
+                }
+            }
+        }
+    }
+}
+
+impl Handler<Written> for SinkActor {
+    type Result = ();
+
+    fn handle(&mut self, Written { bytes }: Written, _: &mut Self::Context) {
+        if let Some(outbox) = &mut self.outbox {
+            outbox.machine.written(bytes);
+            tell(outbox.machine.due());
+        }
+    }
 }
 
 impl Handler<Durable> for SinkActor {
     type Result = ();
 
-    fn handle(&mut self, Durable { epoch }: Durable, _: &mut Self::Context) {
-        let cut = self.outbox.as_mut().and_then(|outbox| outbox.machine.durable());
-        let Some((block, owed)) = cut else { return };
-        let publish = |writer: &mut Writer| {
-            if block.is_empty() { Ok(()) } else { writer.publish(&block) }
-        };
-        if self.attempt(publish)
-            && let Some(outbox) = &self.outbox
-        {
-            let sink = self.report.name.clone();
-            deliver::published(&outbox.store, Published { sink, epoch });
+    fn handle(&mut self, Durable { epoch }: Durable, ctx: &mut Self::Context) {
+        if let Some(outbox) = &mut self.outbox {
+            outbox.durable = epoch;
         }
-        for (shard, bytes) in owed {
-            deliver::handled(&shard, bytes);
+        self.publish(ctx);
+    }
+}
+
+impl Handler<Given> for SinkActor {
+    type Result = ();
+
+    fn handle(&mut self, Given { block }: Given, ctx: &mut Self::Context) {
+        if self.attempt(|writer| writer.publish(&block, false)) {
+            self.publish(ctx);
         }
+    }
+}
+
+impl Handler<GivenUp> for SinkActor {
+    type Result = ();
+
+    fn handle(&mut self, _: GivenUp, _: &mut Self::Context) {
+        self.give_up();
     }
 }

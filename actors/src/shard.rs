@@ -6,14 +6,13 @@ use crate::at;
 use crate::coordinator::CoordinatorActor;
 use crate::cutting::Cutting;
 use crate::deliver::{self, Reports};
-use crate::message::{
-    Closed, CycleFinished, Exchanged, Handled, Late, Marked, Panes, Records, StageMarked, Tick,
-};
+use crate::inbox::{Inbox, Inward};
+use crate::message::{CycleFinished, Exchanged, Handled, Late, Panes, Records, StageMarked, Tick};
 use crate::report::{Failure, Report, ShardReport};
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
-use nilometer_model::epoch::Origin;
+use nilometer_model::node::credit::Taker;
 use nilometer_model::node::{FromShard, ShardNode};
 
 /// Whom a shard sends to.
@@ -29,6 +28,7 @@ pub(crate) struct ShardLinks {
 pub(crate) struct ShardActor {
     pub(crate) id: usize,
     pub(crate) machine: ShardNode<Addr<SourceActor>>,
+    pub(crate) inbox: Inbox,
     /// `None` where nothing is stored.
     pub(crate) cutting: Option<Cutting>,
     pub(crate) links: ShardLinks,
@@ -92,69 +92,29 @@ impl Actor for ShardActor {
     type Context = Context<Self>;
 }
 
-impl Handler<Records> for ShardActor {
-    type Result = ();
-
-    fn handle(&mut self, message: Records, ctx: &mut Self::Context) {
-        let origin = Origin::Source(message.partition);
-        let Some(message) = self.admit(origin, message) else { return };
-        let Records { partition, batch, credit, source } = message;
-        at::during((partition, &batch), || {
-            self.machine.records(&batch, credit, source);
-            self.forward(ctx);
-        });
-    }
-}
-
-impl Handler<Marked> for ShardActor {
-    type Result = ();
-
-    fn handle(&mut self, message: Marked, ctx: &mut Self::Context) {
-        let origin = Origin::Mark(message.epoch);
-        let Some(message) = self.admit(origin, message) else { return };
-        self.machine.marked(message.mark);
-        self.forward(ctx);
-    }
-}
-
-impl Handler<Exchanged> for ShardActor {
-    type Result = ();
-
-    fn handle(&mut self, message: Exchanged, ctx: &mut Self::Context) {
-        let origin = Origin::Shard(message.shard);
-        let Some(message) = self.admit(origin, message) else { return };
-        self.machine.exchanged(&message.deltas);
-        self.forward(ctx);
-        deliver::handled(&message.sender, message.bytes);
-    }
-}
-
-impl Handler<StageMarked> for ShardActor {
-    type Result = ();
-
-    fn handle(&mut self, message: StageMarked, ctx: &mut Self::Context) {
-        let origin = Origin::Shard(message.0.from);
-        let Some(StageMarked(mark)) = self.admit(origin, message) else { return };
-        self.machine.stage_marked(&mark);
-        self.forward(ctx);
-    }
-}
-
-impl Handler<Tick> for ShardActor {
-    type Result = ();
-
-    fn handle(&mut self, message: Tick, ctx: &mut Self::Context) {
-        let Some(Tick(now)) = self.admit(Origin::Clock, message) else { return };
-        self.machine.tick(now);
-        self.forward(ctx);
-    }
-}
-
-impl Handler<Closed> for ShardActor {
-    type Result = ();
-
-    fn handle(&mut self, message: Closed, ctx: &mut Self::Context) {
-        self.machine.closed(message.round);
+impl ShardActor {
+    /// Takes a message from its inbox.
+    pub(crate) fn take(&mut self, message: Inward, ctx: &Context<Self>) {
+        let Some(message) = self.admit(message) else { return };
+        match message {
+            Inward::Records(Records { partition, batch, credit, source }) => {
+                at::during((partition, &batch), || {
+                    self.machine.records(&batch, credit, source);
+                    self.forward(ctx);
+                });
+            }
+            Inward::Marked(message) => self.machine.marked(message.mark),
+            Inward::Exchanged(message) => {
+                self.machine.exchanged(&message.deltas);
+                self.forward(ctx);
+                deliver::handled(&message.sender, Taker::Shard, message.bytes);
+            }
+            Inward::StageMarked(StageMarked(mark)) => self.machine.stage_marked(&mark),
+            Inward::Tick(Tick(now)) => self.machine.tick(now),
+            Inward::Closed(message) => self.machine.closed(message.round),
+            Inward::Barrier(message) => self.barrier(message.partition),
+            Inward::Aligned(message) => self.aligned(message),
+        }
         self.forward(ctx);
     }
 }
@@ -163,7 +123,8 @@ impl Handler<Handled> for ShardActor {
     type Result = ();
 
     fn handle(&mut self, message: Handled, ctx: &mut Self::Context) {
-        self.machine.handled(message.bytes);
+        self.machine.handled(message.by, message.bytes);
         self.forward(ctx);
+        self.go_on(ctx);
     }
 }

@@ -55,6 +55,7 @@ impl SinkActor {
     fn fail(&mut self, failure: Failure) {
         self.report.has_failed = true;
         self.reports.report(Report::Failure(failure));
+        self.give_up();
     }
 
     fn write(&mut self, panes: &PaneBatch) {
@@ -104,25 +105,25 @@ impl Actor for SinkActor {
 impl Handler<Panes> for SinkActor {
     type Result = ();
 
-    fn handle(&mut self, message: Panes, _: &mut Self::Context) {
+    fn handle(&mut self, message: Panes, ctx: &mut Self::Context) {
         if self.holds(message.shard) {
             return self.hold(HeldOutput::Panes(message));
         }
         self.check_order(message.shard, &message.panes);
         self.write(&message.panes);
-        self.settle(message.sender, message.bytes);
+        self.settle((message.sender, message.bytes), ctx);
     }
 }
 
 impl Handler<Late> for SinkActor {
     type Result = ();
 
-    fn handle(&mut self, message: Late, _: &mut Self::Context) {
+    fn handle(&mut self, message: Late, ctx: &mut Self::Context) {
         if self.holds(message.shard) {
             return self.hold(HeldOutput::Late(message));
         }
         self.write_late(&message.late);
-        self.settle(message.sender, message.bytes);
+        self.settle((message.sender, message.bytes), ctx);
     }
 }
 

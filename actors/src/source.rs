@@ -158,6 +158,7 @@ impl SourceActor {
                 FromSource::Waiting { head, watermark } => {
                     deliver::waiting(&coordinator, Waiting { partition, head, watermark });
                 }
+                FromSource::Demanded => deliver::demanded(&coordinator),
                 FromSource::Cut { after } => deliver::cut(&coordinator, Cut { partition, after }),
                 FromSource::Ended { is_finished } => {
                     deliver::ended(&coordinator, partition);
@@ -257,11 +258,13 @@ impl Handler<Granted> for SourceActor {
 impl Handler<EpochBegun> for SourceActor {
     type Result = ();
 
-    fn handle(&mut self, _: EpochBegun, _: &mut Self::Context) {
+    fn handle(&mut self, _: EpochBegun, ctx: &mut Self::Context) {
         let Some(store) = &self.links.store else { return };
         let cut = self.machine.cut(self.before.clone(), || self.source_cut());
         deliver::part(store, source_pieces(&self.name, &cut).into());
         deliver::barrier(&self.links.shards, self.partition);
+        self.machine.epoch_begun();
+        self.forward(ctx);
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::checkpoint::{Part, sink_name, write_part};
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
-use crate::message::{Finished, Published};
+use crate::message::{Block, Finished, GivenUp, Published, Wanted};
 use crate::meter::Meters;
 use crate::report::{Failure, Report, StoreReport};
 use crate::sink::SinkActor;
@@ -23,6 +23,9 @@ pub(crate) struct StoreActor {
     pub(crate) store: Option<Box<dyn Store>>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) keeper: StoreNode,
+    /// Blocks of the epoch behind the one whose parts come, which is written first. Emptied by its
+    /// commit; a sink sends few before it hears that they have been written.
+    pub(crate) early: Vec<Block>,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
     pub(crate) coordinator: Addr<CoordinatorActor>,
     /// Actors that may still have something to say. Falls only.
@@ -40,7 +43,22 @@ impl StoreActor {
         let Err(error) = result else { return true };
         self.store = None;
         self.reports.report(Report::Failure(Failure::Store(error)));
+        self.give_up();
         false
+    }
+
+    /// Nothing is stored any more: nobody waits for it.
+    fn give_up(&mut self) {
+        self.early.clear();
+        deliver::sinks_given_up(&self.sinks);
+    }
+
+    fn write(&mut self, Block { epoch, piece: (name, bytes), sink }: Block) {
+        let count = bytes.len();
+        self.report.bytes = self.report.bytes.saturating_add(count as u64);
+        if self.attempt(|store| store.put(epoch, &name, &bytes)) {
+            deliver::written(&sink, count);
+        }
     }
 
     fn commit(&mut self) {
@@ -53,6 +71,9 @@ impl StoreActor {
         self.meters.set_durable(epoch);
         let (epoch, is_concluded) = self.keeper.committed();
         deliver::durable(&self.sinks, epoch);
+        for block in std::mem::take(&mut self.early) {
+            self.write(block);
+        }
         if is_concluded {
             deliver::concluded(&self.coordinator, epoch);
         }
@@ -80,6 +101,40 @@ impl Handler<Part> for StoreActor {
         if self.keeper.part_came() {
             self.commit();
         }
+    }
+}
+
+impl Handler<Block> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, block: Block, _: &mut Self::Context) {
+        if block.epoch > self.keeper.epoch() {
+            self.early.push(block);
+        } else {
+            self.write(block);
+        }
+    }
+}
+
+impl Handler<Wanted> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, Wanted { sink, name }: Wanted, _: &mut Self::Context) {
+        let mut block = None;
+        let read = |store: &mut dyn Store| store.read(&name).map(|found| block = found);
+        if self.attempt(read)
+            && let Some(block) = block
+        {
+            deliver::given(&sink, block);
+        }
+    }
+}
+
+impl Handler<GivenUp> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, _: GivenUp, _: &mut Self::Context) {
+        self.give_up();
     }
 }
 

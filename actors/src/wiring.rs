@@ -9,6 +9,7 @@ use crate::coordinator::CoordinatorActor;
 use crate::credit::Limits;
 use crate::cutting::Cutting;
 use crate::deliver::{self, Reports};
+use crate::inbox::Inbox;
 use crate::meter::Meters;
 use crate::node::{Node, Outcome, Parts, SinkPart, SourcePart, StatePart};
 use crate::outbox::Outbox;
@@ -24,7 +25,7 @@ use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Polled;
 use nilometer_connectors::store::Store;
 use nilometer_model::engine::Engine;
-use nilometer_model::epoch::{Barriers, Schedule};
+use nilometer_model::epoch::{Barriers, Bounds, Schedule};
 use nilometer_model::expr::Refinement;
 use nilometer_model::ingest::Ingest;
 use nilometer_model::node::closing::Closing;
@@ -93,10 +94,11 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         refinement: parts.refinement,
         dead_letters: parts.dead_letters.map(|file| Arc::new(Mutex::new(file))),
         limits: parts.limits,
+        bounds: parts.state.as_ref().map(|state| state.bounds).unwrap_or_default(),
     };
     let state = parts.state.filter(|_| facts.plan.engine == Engine::Streaming);
     let (keeper, restoring) = match state {
-        Some(StatePart { store, interval, host, checkpoint }) => {
+        Some(StatePart { store, interval, host, checkpoint, bounds: _ }) => {
             (Some(Keeper { store, interval, host }), Restoring::new(checkpoint))
         }
         None => (None, Restoring::default()),
@@ -187,6 +189,8 @@ struct Facts {
     refinement: Arc<Refinement>,
     dead_letters: Option<DeadLetters>,
     limits: Limits,
+    /// How much an epoch may hold.
+    bounds: Bounds,
     /// Per stage, where its output goes.
     routes: Vec<Route>,
 }
@@ -233,7 +237,10 @@ impl Wiring {
             let reports = self.reports.clone();
             let mut report = SinkReport { name: part.name.clone(), ..SinkReport::default() };
             self.restoring.sink(&mut report);
-            let outbox = self.store.clone().map(|store| Outbox::new(store, self.facts.shards));
+            let (links, last) = (self.coordinator.clone(), self.restoring.epoch());
+            let (shards, bounds) = (self.facts.shards, self.facts.bounds);
+            let outbox = self.store.clone();
+            let outbox = outbox.map(|store| Outbox::new((store, links), (shards, last), bounds));
             let meters = self.meters.clone();
             deliver::start(&self.thread()?, inbox, move || SinkActor {
                 number,
@@ -274,7 +281,8 @@ impl Wiring {
             deliver::start(&self.thread()?, inbox, move || {
                 let closing = Closing::new(shards, exchanges);
                 let parts = ShardParts { shard, closing, limits, routes };
-                ShardActor { id, machine: ShardNode::new(parts).behind(records), cutting, links }
+                let machine = ShardNode::new(parts).behind(records);
+                ShardActor { id, machine, inbox: Inbox::default(), cutting, links }
             });
         }
         Ok(())
@@ -303,7 +311,9 @@ impl Wiring {
             self.restoring.source(&mut polled, &mut ingest);
             let (engine, limits) = (facts.plan.engine, facts.limits);
             let is_in_step = facts.is_in_step;
-            let parts = SourceParts { partition, ingest, engine, limits, is_in_step };
+            let epoch_bytes_max = self.store.as_ref().map(|_| facts.bounds.epoch_bytes_max);
+            let parts =
+                SourceParts { partition, ingest, engine, limits, epoch_bytes_max, is_in_step };
             deliver::start(&self.thread()?, inbox, move || SourceActor {
                 name: part.name,
                 partition,
@@ -332,6 +342,7 @@ impl Wiring {
         let actor = StoreActor {
             store: Some(store),
             plan: self.facts.plan.clone(),
+            early: Vec::new(),
             keeper: StoreNode::new(last, parts, self.sinks.len()),
             sinks: self.sinks.clone(),
             coordinator: self.coordinator.clone(),

@@ -12,7 +12,7 @@ mod kit;
 
 use actix::System;
 use kit::{Record, Totals, expected, job};
-use nilometer_actors::checkpoint::{Checkpoint, Shape};
+use nilometer_actors::checkpoint::{Checkpoint, Shape, outbox_block};
 use nilometer_actors::node::{Node, Outcome, SinkPart, StatePart};
 use nilometer_actors::report::Failure;
 use nilometer_connectors::memory::MemorySource;
@@ -21,7 +21,7 @@ use nilometer_connectors::sink::{Sink, Writer};
 use nilometer_connectors::source::Source;
 use nilometer_connectors::store::memory::Disk;
 use nilometer_connectors::store::{Store, StoreError};
-use nilometer_model::epoch::Epoch;
+use nilometer_model::epoch::{Bounds, Epoch};
 use nilometer_model::invariant::{EPOCH_1, EPOCH_2, POS_1};
 use nilometer_model::plan::Plan;
 use nilometer_model::planner::plan;
@@ -30,6 +30,9 @@ use nilometer_model::time::Span;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Of everything as little as can be.
+const TIGHT: Bounds = Bounds { epoch_bytes_max: 1, unpublished_bytes_max: 0, block_bytes: 1 };
+
 /// A job, its records in two sources, a disk for its state, and a file for its panes.
 struct World {
     plan: Arc<Plan>,
@@ -37,6 +40,8 @@ struct World {
     disk: Disk,
     directory: tempfile::TempDir,
     is_in_step: bool,
+    bounds: Bounds,
+    interval: Span,
 }
 
 impl World {
@@ -54,6 +59,8 @@ impl World {
             disk: Disk::default(),
             directory: tempfile::tempdir().unwrap(),
             is_in_step: false,
+            bounds: Bounds::default(),
+            interval: Span::from_millis(1),
         }
     }
 
@@ -90,13 +97,17 @@ impl World {
         let (plan, symbols) = (self.plan.clone(), parts.symbols.clone());
         let mut writer = PaneWriter::open("out", target, delivery, plan, symbols).unwrap();
         if let Some(checkpoint) = &checkpoint {
-            writer.publish(&checkpoint.sinks[0].block).unwrap();
+            for number in checkpoint.sinks[0].missing() {
+                let block = outbox_block(&store, "out", number).unwrap();
+                writer.publish(&block, true).unwrap();
+            }
         }
         let mut parts = nilometer_actors::node::Parts {
             sinks: vec![SinkPart { name: "out".into(), writer: Writer::Panes(Box::new(writer)) }],
             state: Some(StatePart {
                 store: Box::new(store),
-                interval: Span::from_millis(1),
+                interval: self.interval,
+                bounds: self.bounds,
                 host: b"host".to_vec(),
                 checkpoint,
             }),
@@ -106,6 +117,10 @@ impl World {
         let last = parts.state.as_ref().and_then(|state| state.checkpoint.as_ref());
         parts.shards = last.map_or(2, |last| 1 + last.epoch.number() as usize % 3);
         parts.limits.batch_records = 10;
+        if self.bounds == TIGHT {
+            parts.limits.slice_panes = 2;
+            parts.limits.output_bytes_max = 0;
+        }
         if self.is_in_step {
             parts.progress.max_drift = Some(Span::from_millis(5));
         }
@@ -150,26 +165,44 @@ impl World {
 
 #[test]
 fn a_run_with_a_state_publishes_what_it_has_stored() {
-    let world = World::new(3_000);
+    for (bounds, count) in [(Bounds::default(), 3_000), (TIGHT, 400)] {
+        let world = World { bounds, ..World::new(count) };
+        let outcome = world.run();
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        let store = outcome.store.unwrap();
+        assert!(store.epochs > 0 && outcome.shards.iter().all(|shard| shard.pause_max.is_some()));
+        assert_eq!(world.last().number(), store.epochs, "{EPOCH_1}");
+        world.check("at once");
+        // Everything is done: another run finds nothing to do, and changes nothing.
+        let outcome = world.run();
+        assert_eq!(outcome.records().accepted, 2 * count as u64, "accounts go on");
+        assert!(outcome.is_empty());
+        world.check("again");
+    }
+}
+
+/// An epoch may hold one batch of each source: each waits for the next, which begins at once.
+#[test]
+fn a_source_that_has_filled_an_epoch_waits_for_the_next() {
+    let world = World { bounds: TIGHT, interval: Span::from_millis(i64::MAX), ..World::new(200) };
     let outcome = world.run();
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
-    let store = outcome.store.unwrap();
-    assert!(store.epochs > 0 && outcome.shards.iter().all(|shard| shard.pause_max.is_some()));
-    assert_eq!(world.last().number(), store.epochs, "{EPOCH_1}");
-    world.check("at once");
-    // Everything is done: another run finds nothing to do, and changes nothing.
-    let outcome = world.run();
-    assert_eq!(outcome.records().accepted, 6_000, "accounts go on");
-    assert!(outcome.is_empty());
-    world.check("again");
+    assert!(outcome.store.unwrap().epochs >= 20, "as many as a source has batches");
+    world.check("without a clock");
 }
 
 /// The disk fills up at any point; what is on it then is gone on with.
 #[test]
 fn a_disk_that_is_full_loses_nothing() {
-    let world = World::new(2_000);
+    for bounds in [Bounds::default(), TIGHT] {
+        let world = World { bounds, ..World::new(if bounds == TIGHT { 400 } else { 2_000 }) };
+        check_full_disk(&world);
+    }
+}
+
+fn check_full_disk(world: &World) {
     let mut failed = 0;
-    for operations in [0, 1, 5, 13, 14, 15, 29, 30] {
+    for operations in [0, 1, 5, 13, 14, 15, 29, 30, 60] {
         world.disk.fail_after(None);
         let before = world.last();
         world.disk.fail_after(Some(operations));

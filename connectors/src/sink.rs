@@ -34,18 +34,19 @@ pub trait Sink<B = PaneBatch>: Send {
     /// The output cannot be written.
     fn close(&mut self) -> Result<(), SinkError>;
 
-    /// For a sink that holds what is written to it until it is asked: takes that out, encoded.
-    /// `None`, by default, for one that does not.
-    fn take(&mut self) -> Option<Held> {
+    /// For a sink that holds what is written to it until it is asked: takes that out, encoded, if it
+    /// is at least `least` bytes. `None`, by default, for one that does not hold anything.
+    fn take(&mut self, _least: usize) -> Option<Held> {
         None
     }
 
     /// Lets readers of the output have what [`Sink::take`] gave, whole and behind all that was
-    /// published before; a crash of process or machine does not take it away again.
+    /// published before; behind the `is_last` block of several, a crash of process or machine does
+    /// not take them away again.
     ///
     /// # Errors
     /// The output cannot be written.
-    fn publish(&mut self, _block: &[u8]) -> Result<(), SinkError> {
+    fn publish(&mut self, _block: &[u8], _is_last: bool) -> Result<(), SinkError> {
         Ok(())
     }
 }
@@ -55,7 +56,7 @@ pub trait Sink<B = PaneBatch>: Send {
 pub struct Held {
     /// The block, as it is published.
     pub block: Vec<u8>,
-    /// Where in the output it will begin, if the output can be cut off there and the block be
+    /// Where the output ends that has been published, if it can be cut off there and what follows be
     /// published again: then a restart repeats nothing. Otherwise it may be published twice.
     pub begins: Option<u64>,
 }
@@ -92,10 +93,10 @@ impl Writer {
     }
 
     /// See [`Sink::take`].
-    pub fn take(&mut self) -> Option<Held> {
+    pub fn take(&mut self, least: usize) -> Option<Held> {
         match self {
-            Self::Panes(sink) => sink.take(),
-            Self::Late(sink) => sink.take(),
+            Self::Panes(sink) => sink.take(least),
+            Self::Late(sink) => sink.take(least),
         }
     }
 
@@ -103,10 +104,10 @@ impl Writer {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn publish(&mut self, block: &[u8]) -> Result<(), SinkError> {
+    pub fn publish(&mut self, block: &[u8], is_last: bool) -> Result<(), SinkError> {
         match self {
-            Self::Panes(sink) => sink.publish(block),
-            Self::Late(sink) => sink.publish(block),
+            Self::Panes(sink) => sink.publish(block, is_last),
+            Self::Late(sink) => sink.publish(block, is_last),
         }
     }
 }

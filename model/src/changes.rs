@@ -58,6 +58,11 @@ impl Changes {
         self.rows.is_empty()
     }
 
+    /// Number of rows.
+    pub(crate) const fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Removes all, keeps the room.
     pub(crate) fn clear(&mut self) {
         self.keys.clear();

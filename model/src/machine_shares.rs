@@ -58,12 +58,12 @@ impl Shares {
         }
     }
 
-    /// Takes what is promised now; returns the deadlines that have come, with the number of their
-    /// watermark and the actors that registered them, earliest first.
+    /// Takes what is promised now; returns the actors whose deadlines have come, each with the
+    /// deadline and the number of its watermark, earliest first.
     pub(crate) fn rise(
         &mut self,
         promised: &[(Percentile, Watermark)],
-    ) -> Vec<(EventTime, usize, Vec<ActorId>)> {
+    ) -> Vec<(EventTime, usize, ActorId)> {
         let mut due = Vec::new();
         let shares = self.known.iter_mut().zip(&mut self.deadlines).enumerate();
         for (number, ((percentile, known), deadlines)) in shares {
@@ -74,7 +74,8 @@ impl Shares {
                 if *first.key() > known.0 {
                     break;
                 }
-                due.push((*first.key(), number, first.remove()));
+                let deadline = *first.key();
+                due.extend(first.remove().into_iter().map(|id| (deadline, number, id)));
             }
         }
         due.sort_by_key(|(deadline, number, _)| (*deadline, *number));

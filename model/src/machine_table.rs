@@ -9,6 +9,7 @@
 use crate::account::StageAccount;
 use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
 use crate::cells::hash_words;
+use crate::firing::{Due, Fires, Flow, Otherwise};
 use crate::image::Dirty;
 use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::key::is_same_key;
@@ -18,7 +19,6 @@ use crate::machine_shares::Shares;
 use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{PaneBatch, PaneKind};
 use crate::plan::{Stage, StageInput};
-use crate::round::Fires;
 use crate::symbol::Symbols;
 use crate::table::Fired;
 use crate::time::{EventTime, ProcessingTime, Watermark, Window};
@@ -41,6 +41,21 @@ pub(crate) struct Actor {
     is_touched: bool,
 }
 
+/// What a table is firing, slice by slice.
+#[derive(Debug, Default)]
+struct Work {
+    /// The watermark before, while one is delivered.
+    before: Option<Watermark>,
+    /// The deadline that is being delivered, and the actors that have registered it.
+    bucket: Option<(EventTime, Due<ActorId>)>,
+    /// The same on the clock.
+    ticking: Option<(ProcessingTime, Due<ActorId>)>,
+    /// The same of second watermarks, each with its deadline and its number.
+    rising: Option<Due<(EventTime, usize, ActorId)>>,
+    /// Actors that are asked one after the other.
+    asked: Option<Due<ActorId>>,
+}
+
 /// All key actors of one stage in one shard.
 #[derive(Debug)]
 pub(crate) struct MachineTable {
@@ -59,6 +74,8 @@ pub(crate) struct MachineTable {
     holds: BTreeMap<EventTime, usize>,
     /// Actors that got something. Cleared at the end of the round.
     touched: Vec<ActorId>,
+    /// What is being fired. Empty between two rounds.
+    work: Work,
     /// The window that took the last copy: of which actor, and its number there.
     entered: (ActorId, usize),
     pub(crate) watermark: Watermark,
@@ -99,6 +116,7 @@ impl MachineTable {
             shares: Shares::new(&rules.trigger),
             holds: BTreeMap::new(),
             touched: Vec::new(),
+            work: Work::default(),
             entered: (0, 0),
             watermark: Watermark::MIN,
             output: Watermark::MIN,
@@ -165,70 +183,145 @@ impl MachineTable {
     }
 
     /// Delivers second watermarks to the actors that are due by them.
-    pub(crate) fn share(
+    fn share(
         &mut self,
         promised: &[(Percentile, Watermark)],
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        for (deadline, number, ids) in self.shares.rise(promised) {
-            for id in ids {
-                let actor = self.actors.get(id as usize).and_then(Option::as_ref);
-                let armed = actor.and_then(|actor| actor.armed_shares.get(number).copied());
-                if armed == Some(Some(deadline)) {
-                    let out = (&mut *fired, symbols);
-                    self.step(id, self.watermark, out, KeyMachine::advance)?;
-                }
+    ) -> Result<Flow, Overflow> {
+        let rising = self.work.rising.take();
+        let mut rising = rising.unwrap_or_else(|| Due::of(self.shares.rise(promised)));
+        while let Some((deadline, number, id)) = rising.first() {
+            if fired.is_full() {
+                self.work.rising = Some(rising);
+                return Ok(Flow::More);
+            }
+            rising.pass();
+            let actor = self.actors.get(id as usize).and_then(Option::as_ref);
+            let armed = actor.and_then(|actor| actor.armed_shares.get(number).copied());
+            if armed == Some(Some(deadline)) {
+                let out = (&mut *fired, symbols);
+                self.step(id, self.watermark, out, KeyMachine::advance)?;
             }
         }
         self.settle_output();
-        Ok(())
+        Ok(Flow::Done)
     }
 
     /// Delivers a tick to the actors that are due.
-    pub(crate) fn tick(
+    fn tick(
         &mut self,
         now: ProcessingTime,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
+    ) -> Result<Flow, Overflow> {
         self.now = self.now.max(now);
-        while let Some(bucket) = self.ticks.first_entry() {
-            let due = *bucket.key();
-            if due > self.now {
-                break;
-            }
-            for id in bucket.remove() {
-                let actor = self.actors.get(id as usize).and_then(Option::as_ref);
-                if actor.is_some_and(|actor| actor.armed_tick == Some(due)) {
-                    let out = (&mut *fired, symbols);
-                    self.step(id, self.watermark, out, KeyMachine::advance)?;
+        loop {
+            if let Some((due, mut ids)) = self.work.ticking.take() {
+                while let Some(id) = ids.first() {
+                    if fired.is_full() {
+                        self.work.ticking = Some((due, ids));
+                        return Ok(Flow::More);
+                    }
+                    ids.pass();
+                    let actor = self.actors.get(id as usize).and_then(Option::as_ref);
+                    if actor.is_some_and(|actor| actor.armed_tick == Some(due)) {
+                        let out = (&mut *fired, symbols);
+                        self.step(id, self.watermark, out, KeyMachine::advance)?;
+                    }
                 }
+            }
+            match self.ticks.first_entry() {
+                Some(first) if *first.key() <= self.now => {
+                    self.work.ticking = Some((*first.key(), Due::of(first.remove())));
+                }
+                Some(_) | None => break,
             }
         }
         self.settle_output();
-        Ok(())
+        Ok(Flow::Done)
     }
 
     /// Gives a signal to every actor that waits for it.
-    pub(crate) fn signal(
+    fn signal(
         &mut self,
         name: &str,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        let mut awaiting = Vec::new();
-        for (id, actor) in self.actors.iter_mut().enumerate() {
-            if let Some(actor) = actor
-                && actor.machine.signal(&self.rules, name)
-            {
-                awaiting.push(id as ActorId);
+    ) -> Result<Flow, Overflow> {
+        // Those that wait are asked once; then it has been given.
+        if self.work.asked.is_none() {
+            let mut awaiting = Vec::new();
+            for (id, actor) in self.actors.iter_mut().enumerate() {
+                if let Some(actor) = actor
+                    && actor.machine.signal(&self.rules, name)
+                {
+                    awaiting.push(id as ActorId);
+                }
+            }
+            for id in &awaiting {
+                self.touch(*id);
             }
         }
-        for id in &awaiting {
-            self.touch(*id);
-        }
         self.end_round(None, fired, symbols)
+    }
+
+    /// Asks actors one after the other, from where it was on.
+    fn ask(
+        &mut self,
+        all: impl FnOnce(&mut Self) -> Vec<ActorId>,
+        (fired, symbols): (&mut Fired, &Symbols),
+        step: impl Fn(
+            &mut KeyMachine,
+            &MachineRules,
+            Instants<'_>,
+            &mut Outlet<'_>,
+        ) -> Result<(), Overflow>,
+    ) -> Result<Flow, Overflow> {
+        let mut asked = match self.work.asked.take() {
+            Some(asked) => asked,
+            None => Due::of(all(self)),
+        };
+        while let Some(id) = asked.first() {
+            if fired.is_full() {
+                self.work.asked = Some(asked);
+                return Ok(Flow::More);
+            }
+            asked.pass();
+            self.step(id, self.watermark, (&mut *fired, symbols), &step)?;
+        }
+        self.settle_output();
+        Ok(Flow::Done)
+    }
+
+    /// Delivers the watermark to the actors of the bucket that is being worked on.
+    fn fire_bucket(
+        &mut self,
+        (watermark, before): (Watermark, Watermark),
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<Flow, Overflow> {
+        let Some((deadline, mut due)) = self.work.bucket.take() else { return Ok(Flow::Done) };
+        while let Some(id) = due.first() {
+            if fired.is_full() {
+                self.work.bucket = Some((deadline, due));
+                return Ok(Flow::More);
+            }
+            due.pass();
+            let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+            if actor.armed != Some(deadline) {
+                continue;
+            }
+            actor.armed = None;
+            match actor.machine.next_deadline(&self.rules, before) {
+                Some(due) if due > deadline => self.arm(id, due),
+                Some(_) | None => {
+                    self.watermark = watermark;
+                    self.step(id, before, (&mut *fired, symbols), KeyMachine::advance)?;
+                }
+            }
+        }
+        Ok(Flow::Done)
     }
 
     /// One step of one actor, and what it then registers; `before` is the watermark before it.
@@ -446,15 +539,11 @@ impl Fires for MachineTable {
         upcoming: Option<Watermark>,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        for id in std::mem::take(&mut self.touched) {
-            let out = (&mut *fired, symbols);
-            self.step(id, self.watermark, out, |machine, rules, at, outlet| {
-                machine.end_round(upcoming, rules, at, outlet)
-            })?;
-        }
-        self.settle_output();
-        Ok(())
+    ) -> Result<Flow, Overflow> {
+        let touched = |table: &mut Self| std::mem::take(&mut table.touched);
+        self.ask(touched, (fired, symbols), |machine, rules, at, outlet| {
+            machine.end_round(upcoming, rules, at, outlet)
+        })
     }
 
     /// Delivers a watermark to the actors that are due.
@@ -463,53 +552,59 @@ impl Fires for MachineTable {
         watermark: Watermark,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        if watermark <= self.watermark {
-            return Ok(());
-        }
-        // Those that wait for the end of the round have not said what they are due.
-        for id in self.touched.clone() {
-            self.register(id);
-        }
-        let before = self.watermark;
-        self.shares.follow(watermark);
+    ) -> Result<Flow, Overflow> {
+        let before = match self.work.before {
+            Some(before) => before,
+            None if watermark <= self.watermark => return Ok(Flow::Done),
+            None => {
+                // Those that wait for the end of the round have not said what they are due.
+                for id in self.touched.clone() {
+                    self.register(id);
+                }
+                self.shares.follow(watermark);
+                *self.work.before.insert(self.watermark)
+            }
+        };
         // One instant at a time: windows fire in the order of their ends.
-        while let Some(bucket) = self.deadlines.first_entry() {
-            let deadline = *bucket.key();
-            if deadline > watermark.0 {
-                break;
+        loop {
+            if self.fire_bucket((watermark, before), fired, symbols)? == Flow::More {
+                return Ok(Flow::More);
             }
-            for id in bucket.remove() {
-                let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
-                if actor.armed != Some(deadline) {
-                    continue;
+            match self.deadlines.first_entry() {
+                Some(first) if *first.key() <= watermark.0 => {
+                    self.work.bucket = Some((*first.key(), Due::of(first.remove())));
                 }
-                actor.armed = None;
-                match actor.machine.next_deadline(&self.rules, before) {
-                    Some(due) if due > deadline => self.arm(id, due),
-                    Some(_) | None => {
-                        self.watermark = watermark;
-                        self.step(id, before, (&mut *fired, symbols), KeyMachine::advance)?;
-                    }
-                }
+                Some(_) | None => break,
             }
         }
+        self.work.before = None;
         self.watermark = watermark;
         if self.by_key.is_empty() {
             // Nobody is left who waits for the clock.
             self.ticks.clear();
         }
         self.settle_output();
-        Ok(())
+        Ok(Flow::Done)
     }
 
     /// The watermark has stood still for too long: every actor emits what its windows hold.
-    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
-        for id in 0..self.actors.len() as ActorId {
-            self.step(id, self.watermark, (&mut *fired, symbols), KeyMachine::time_out)?;
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<Flow, Overflow> {
+        let all = |table: &mut Self| (0..table.actors.len() as ActorId).collect();
+        self.ask(all, (fired, symbols), KeyMachine::time_out)
+    }
+
+    fn otherwise(
+        &mut self,
+        what: &Otherwise,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<Flow, Overflow> {
+        match what {
+            Otherwise::Nothing => Ok(Flow::Done),
+            Otherwise::Shares(promised) => self.share(promised, fired, symbols),
+            Otherwise::Tick(now) => self.tick(*now, fired, symbols),
+            Otherwise::Signal(name) => self.signal(name, fired, symbols),
         }
-        self.settle_output();
-        Ok(())
     }
 }
 

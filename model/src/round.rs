@@ -1,15 +1,11 @@
-//! A round of a shard: what it begins with, what it brings to a stage, and in which order a stage
-//! fires in it.
-//!
-//! A stream fires in every round; when its watermark has stood still for too long, a cycle makes
-//! windows emit what they hold. Under micro-batches a stage only takes until its cycle ends. Then
-//! the keys fire of which the watermark of the cycle makes a window due, in the order of these, and
-//! then all others that have changed; a key fires its windows in their order.
+//! A round of a shard: what it begins with, what it brings to a stage, and how far it has come. How
+//! a stage fires in it is said in [`crate::firing`].
 
 use crate::aggregate::{AggregateLayout, Overflow};
 use crate::changes::Changes;
 use crate::engine::Cycle;
 use crate::exchange::{Brought, ExchangeDeltas, Marked};
+use crate::firing::{Firing, Otherwise};
 use crate::intake::{Shape, Takes, take_deltas, take_exchanged, take_records};
 use crate::key::KeyLayout;
 use crate::late::Aside;
@@ -62,41 +58,8 @@ pub(crate) const fn trailing(watermark: Watermark) -> Watermark {
 }
 
 impl Start<'_> {
-    /// What the round is to stages that read records.
-    pub(crate) const fn for_readers(&self) -> Passing {
-        match self {
-            Self::Watermark(watermark) => {
-                Passing { ends_cycle: false, watermark: Some(*watermark) }
-            }
-            Self::Cycle(cycle) => Passing { ends_cycle: true, watermark: Some(cycle.watermark) },
-            Self::Records(_)
-            | Self::Exchange(_)
-            | Self::Mark(..)
-            | Self::Shares(_)
-            | Self::Tick(_)
-            | Self::Signal(_) => Passing { ends_cycle: false, watermark: None },
-        }
-    }
-
-    /// What it is to `stage`, which is exchanged.
-    pub(crate) fn for_exchanged(&self, stage: StageId) -> Passing {
-        match self {
-            Self::Mark(marked, mark) if *marked == stage => {
-                Passing { ends_cycle: mark.ends_cycle, watermark: Some(mark.watermark) }
-            }
-            Self::Records(_)
-            | Self::Watermark(_)
-            | Self::Cycle(_)
-            | Self::Exchange(_)
-            | Self::Mark(..)
-            | Self::Shares(_)
-            | Self::Tick(_)
-            | Self::Signal(_) => Passing::default(),
-        }
-    }
-
     /// What an exchange brings to `stage`.
-    pub(crate) fn brought_to(&self, stage: StageId) -> Option<&Brought> {
+    fn brought_to(&self, stage: StageId) -> Option<&Brought> {
         match self {
             Self::Exchange(message) if message.stage == stage => Some(&message.brought),
             Self::Records(_)
@@ -109,29 +72,131 @@ impl Start<'_> {
             | Self::Signal(_) => None,
         }
     }
+
+    /// Whether it brings something to `stage`.
+    pub(crate) fn brings_to(&self, stage: &Stage) -> bool {
+        match self {
+            Self::Records(_) => matches!(stage.input, StageInput::Records(_)),
+            Self::Exchange(message) => message.stage == stage.id,
+            Self::Watermark(_)
+            | Self::Cycle(_)
+            | Self::Mark(..)
+            | Self::Shares(_)
+            | Self::Tick(_)
+            | Self::Signal(_) => false,
+        }
+    }
+}
+
+/// A stage that fires: what the round is to it, and how far it has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) firing: Firing,
+    pub(crate) passing: Passing,
+    /// What it had promised before.
+    pub(crate) output: Watermark,
+    /// Parts of its firing that are done.
+    pub(crate) parts: usize,
+}
+
+/// How far a round has come. Everything that it needs beside what it began with, so that it can wait
+/// between two slices.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    /// Whether it has not come to its end.
+    pub(crate) is_open: bool,
+    /// What it is to stages that read records.
+    readers: Passing,
+    /// An exchanged stage to which it is something.
+    marked: Option<(StageId, Passing)>,
+    pub(crate) otherwise: Otherwise,
+    /// By stage: what the stages above see. Output watermarks that rose in this round, cycles that
+    /// ended. Stages that hang on records take the coordinator's, exchanged ones that of all their
+    /// senders.
+    passings: Vec<Passing>,
+    /// Number of the stage whose turn it is. Those before it have fired.
+    pub(crate) at: usize,
+    /// That stage, once it has begun to fire.
+    pub(crate) step: Option<Step>,
+}
+
+impl Round {
+    /// A round of a plan of so many stages that begins with `start`.
+    pub(crate) fn begin(&mut self, start: &Start<'_>, stages: usize) {
+        self.passings.clear();
+        self.passings.resize(stages, Passing::default());
+        (self.is_open, self.at, self.step) = (true, 0, None);
+        (self.readers, self.marked) = (Passing::default(), None);
+        self.otherwise = Otherwise::Nothing;
+        match start {
+            Start::Records(_) | Start::Exchange(_) => {}
+            Start::Watermark(watermark) => self.readers.watermark = Some(*watermark),
+            Start::Cycle(cycle) => {
+                self.readers = Passing { ends_cycle: true, watermark: Some(cycle.watermark) };
+            }
+            Start::Mark(stage, mark) => {
+                let (ends_cycle, watermark) = (mark.ends_cycle, Some(mark.watermark));
+                self.marked = Some((*stage, Passing { ends_cycle, watermark }));
+            }
+            Start::Shares(shares) => self.otherwise = Otherwise::Shares((*shares).into()),
+            Start::Tick(now) => self.otherwise = Otherwise::Tick(*now),
+            Start::Signal(name) => self.otherwise = Otherwise::Signal((*name).into()),
+        }
+    }
+
+    /// What it is to `stage`, unless that is exchanged.
+    pub(crate) fn inherited(&self, stage: &Stage) -> Passing {
+        let Some(parent) = stage.input.parent() else { return self.readers };
+        let passing = self.passings.get(parent.index()).copied().unwrap_or_default();
+        if stage.trails() { passing.trailing() } else { passing }
+    }
+
+    /// What it is to `stage`, which is exchanged.
+    pub(crate) fn for_exchanged(&self, stage: StageId) -> Passing {
+        let marked = self.marked.filter(|(marked, _)| *marked == stage);
+        marked.map(|(_, passing)| passing).unwrap_or_default()
+    }
+
+    /// The stage whose turn it is has fired; `passing` is what the stages above see.
+    pub(crate) fn pass(&mut self, passing: Passing) {
+        if let Some(slot) = self.passings.get_mut(self.at) {
+            *slot = passing;
+        }
+        self.step = None;
+        self.at += 1;
+    }
 }
 
 /// What a round brings to one stage.
 pub(crate) struct Feed<'a> {
-    pub(crate) stage: &'a Stage,
-    pub(crate) start: &'a Start<'a>,
+    stage: &'a Stage,
+    /// What the round began with, if it brings something to the stage.
+    start: Option<&'a Start<'a>>,
     /// Deltas of the stage below, in its key and aggregates.
-    pub(crate) local: Option<(&'a PaneInput, &'a Deltas, (&'a KeyLayout, &'a AggregateLayout))>,
+    local: Option<(&'a PaneInput, &'a Deltas, (&'a KeyLayout, &'a AggregateLayout))>,
     /// What the stage below told of its results.
-    pub(crate) told: Option<(&'a Changes, &'a Stage)>,
-    pub(crate) symbols: &'a Symbols,
+    told: Option<(&'a Changes, &'a Stage)>,
+    symbols: &'a Symbols,
 }
 
 impl<'a> Feed<'a> {
-    /// What a round that begins with `start` brings to `stage`, given what the stages `below` have
-    /// fired in it; to one that is exchanged only what the exchange brings.
-    pub(crate) fn new(
-        (stage, start, is_exchanged): (&'a Stage, &'a Start<'a>, bool),
+    /// What a round that begins with `start` brings to `stage` from outside.
+    pub(crate) const fn outer(
+        stage: &'a Stage,
+        start: &'a Start<'a>,
+        symbols: &'a Symbols,
+    ) -> Self {
+        Self { stage, start: Some(start), local: None, told: None, symbols }
+    }
+
+    /// What the stage below `stage` has fired and still holds, of those `below`.
+    pub(crate) fn inner(
+        stage: &'a Stage,
         (plan, below): (&'a Plan, &'a [Fired]),
         symbols: &'a Symbols,
     ) -> Self {
-        let mut feed = Self { stage, start, local: None, told: None, symbols };
-        let parent = stage.input.parent().filter(|_| !is_exchanged);
+        let mut feed = Self { stage, start: None, local: None, told: None, symbols };
+        let parent = stage.input.parent();
         let Some((parent, fired)) =
             parent.and_then(|id| Some((plan.stages.get(id.index())?, below.get(id.index())?)))
         else {
@@ -149,20 +214,25 @@ impl<'a> Feed<'a> {
         feed
     }
 
+    fn brought(&self) -> Option<&'a Brought> {
+        self.start.and_then(|start| start.brought_to(self.stage.id))
+    }
+
     pub(crate) fn give<T: Takes>(
         &self,
         table: &mut T,
         shape: &mut Shape,
         aside: &mut Aside,
     ) -> Result<(), Overflow> {
-        if let (StageInput::Records(input), Start::Records(batch)) = (&self.stage.input, self.start)
+        if let (StageInput::Records(input), Some(Start::Records(batch))) =
+            (&self.stage.input, self.start)
         {
-            take_records(table, shape, input, (*batch, self.symbols), aside)?;
+            take_records(table, shape, input, (batch, self.symbols), aside)?;
         }
         if let Some((input, deltas, parent)) = self.local {
             take_deltas(table, shape, input, (deltas, parent, self.symbols), aside)?;
         }
-        if let Some(Brought::Deltas(deltas)) = self.start.brought_to(self.stage.id) {
+        if let Some(Brought::Deltas(deltas)) = self.brought() {
             let source = (self.stage.key.words(), self.symbols);
             take_exchanged(table, deltas, source, aside)?;
         }
@@ -176,9 +246,10 @@ impl<'a> Feed<'a> {
         shape: &mut Shape,
         aside: &mut Aside,
     ) -> Result<(), Overflow> {
-        if let (StageInput::Records(input), Start::Records(batch)) = (&self.stage.input, self.start)
+        if let (StageInput::Records(input), Some(Start::Records(batch))) =
+            (&self.stage.input, self.start)
         {
-            take_sliced(table, shape, input, (*batch, self.symbols), aside)?;
+            take_sliced(table, shape, input, (batch, self.symbols), aside)?;
         }
         Ok(())
     }
@@ -192,7 +263,7 @@ impl<'a> Feed<'a> {
         if let Some(told) = self.told {
             reader.take(table, told, aside, self.symbols)?;
         }
-        if let Some(Brought::Rows(rows)) = self.start.brought_to(self.stage.id) {
+        if let Some(Brought::Rows(rows)) = self.brought() {
             reader.take_exchanged(table, rows, aside, self.symbols)?;
         }
         Ok(())
@@ -206,70 +277,9 @@ impl<'a> Feed<'a> {
         if let Some((input, deltas, parent)) = self.local {
             table.take(input, (deltas, parent), self.symbols, aside)?;
         }
-        if let Some(Brought::Deltas(deltas)) = self.start.brought_to(self.stage.id) {
+        if let Some(Brought::Deltas(deltas)) = self.brought() {
             table.take_exchanged(deltas, self.symbols, aside)?;
         }
         Ok(())
-    }
-}
-
-/// When a stage fires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Firing {
-    /// What the round brought fires, then what its watermark makes due.
-    AtOnce,
-    /// The watermark has stood still for too long: what it has not completed fires, then as ever.
-    TimedOut,
-    /// A cycle ends: what its watermark makes due fires, then all else that has changed.
-    InCycle,
-    /// Nothing fires before the cycle ends.
-    Held,
-}
-
-/// The key actors of a stage, as far as a round makes them fire.
-pub(crate) trait Fires {
-    /// What has changed fires; what `upcoming` makes due waits for it.
-    fn end_round(
-        &mut self,
-        upcoming: Option<Watermark>,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow>;
-
-    /// The watermark rises.
-    fn advance(
-        &mut self,
-        watermark: Watermark,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow>;
-
-    /// It has stood still for too long: windows that it has not completed emit what they hold.
-    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow>;
-
-    /// Fires what is to fire in this round.
-    fn fire(
-        &mut self,
-        firing: Firing,
-        watermark: Option<Watermark>,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        match firing {
-            Firing::Held => Ok(()),
-            Firing::TimedOut => {
-                // Before triggers are asked: what they would fire is complete by the clock.
-                self.time_out(fired, symbols)?;
-                self.fire(Firing::AtOnce, watermark, fired, symbols)
-            }
-            Firing::AtOnce => {
-                self.end_round(watermark, fired, symbols)?;
-                watermark.map_or(Ok(()), |watermark| self.advance(watermark, fired, symbols))
-            }
-            Firing::InCycle => {
-                watermark.map_or(Ok(()), |watermark| self.advance(watermark, fired, symbols))?;
-                self.end_round(None, fired, symbols)
-            }
-        }
     }
 }

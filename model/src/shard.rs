@@ -16,8 +16,8 @@ use crate::intake::Shape;
 use crate::late::LateBatch;
 use crate::machine_table::MachineTable;
 use crate::pane::{PaneBatch, StageId};
-use crate::plan::{ChangeInput, PaneInput, Plan, Stage, StageInput};
-use crate::round::{Feed, Fires, Firing, Passing, Start, trailing};
+use crate::plan::{Plan, Stage, StageInput};
+use crate::round::{Round, Start, trailing};
 use crate::row::RowBatch;
 use crate::rows::ChangeReader;
 use crate::sliding::SlidingTable;
@@ -103,7 +103,7 @@ impl Machine {
     }
 
     /// The watermark that the stage has promised to those above it.
-    fn output(&self) -> Watermark {
+    pub(crate) fn output(&self) -> Watermark {
         match self {
             Self::Keys(table, _) => table.watermark,
             Self::Sliding(table, _) => table.windows.watermark,
@@ -136,16 +136,18 @@ impl Machine {
 pub struct Shard {
     pub(crate) plan: Arc<Plan>,
     pub(crate) symbols: Arc<Symbols>,
-    id: usize,
+    pub(crate) id: usize,
     shards: usize,
     pub(crate) machines: Vec<Machine>,
     pub(crate) exchanges: Vec<Option<ExchangeEnds>>,
     /// By stage: how it reads the results of another, if it does.
-    readers: Vec<Option<ChangeReader>>,
-    /// By stage: what it fired in the round that runs. Cleared at its end.
-    fired: Vec<Fired>,
+    pub(crate) readers: Vec<Option<ChangeReader>>,
+    /// The round that runs, or ran last.
+    pub(crate) round: Round,
+    /// By stage: what it fired in the slice of the round that runs. Cleared at its end.
+    pub(crate) fired: Vec<Fired>,
     /// The last cycle that has begun. Rises only.
-    cycle: u64,
+    pub(crate) cycle: u64,
 }
 
 impl Shard {
@@ -165,6 +167,7 @@ impl Shard {
                 .map(|stage| Machine::new(stage, &symbols, plan.engine))
                 .collect(),
             fired: plan.stages.iter().map(Fired::new).collect(),
+            round: Round::default(),
             plan,
             symbols,
             id,
@@ -285,7 +288,7 @@ impl Shard {
         }
     }
 
-    fn has_cycles(&self) -> bool {
+    pub(crate) fn has_cycles(&self) -> bool {
         self.plan.engine.pace().is_some()
     }
 
@@ -315,151 +318,6 @@ impl Shard {
     /// [`StageError`]: the shard must not go on.
     pub fn signal(&mut self, name: &str, out: &mut Output) -> Result<(), StageError> {
         self.run(Start::Signal(name), out)
-    }
-
-    fn run(&mut self, start: Start<'_>, out: &mut Output) -> Result<(), StageError> {
-        let plan = Arc::clone(&self.plan);
-        // What children see: output watermarks that rose in this round, cycles that ended. Stages
-        // that hang on records take the coordinator's, exchanged ones that of all their senders.
-        let mut passings = vec![Passing::default(); plan.stages.len()];
-        for stage in &plan.stages {
-            let index = stage.id.index();
-            let inherited = match &stage.input {
-                StageInput::Records(_) => start.for_readers(),
-                StageInput::Panes(PaneInput { parent, .. })
-                | StageInput::Changes(ChangeInput { parent, .. }) => {
-                    let passing = passings.get(parent.index()).copied().unwrap_or_default();
-                    if stage.trails() { passing.trailing() } else { passing }
-                }
-            };
-            let is_exchanged = self.exchanges.get(index).is_some_and(Option::is_some);
-            let passing = if is_exchanged {
-                self.send(stage, inherited, out);
-                start.for_exchanged(stage.id)
-            } else {
-                inherited
-            };
-            let watermark = self.step(stage, &start, passing, is_exchanged);
-            let watermark = watermark
-                .map_err(|overflow| StageError::Overflow { stage: stage.name.clone(), overflow })?;
-            if let Some(slot) = passings.get_mut(index) {
-                *slot = Passing { watermark, ..passing };
-            }
-        }
-        for fired in &mut self.fired {
-            fired.deltas.clear();
-            fired.changes.clear();
-            out.panes.extend(fired.panes.take().filter(|panes| !panes.panes.is_empty()));
-            out.dropped.append(&mut fired.aside.dropped);
-            out.late.extend(fired.aside.late.take());
-        }
-        Ok(())
-    }
-
-    /// One stage in one round; returns its output watermark if it rose.
-    fn step(
-        &mut self,
-        stage: &Stage,
-        start: &Start<'_>,
-        passing: Passing,
-        is_exchanged: bool,
-    ) -> Result<Option<Watermark>, Overflow> {
-        let index = stage.id.index();
-        let firing = match (self.has_cycles(), passing.ends_cycle) {
-            (false, false) => Firing::AtOnce,
-            (false, true) => Firing::TimedOut,
-            (true, true) => Firing::InCycle,
-            (true, false) => Firing::Held,
-        };
-        let Self { plan, symbols, machines, readers, fired, .. } = self;
-        // Parents come first: what a stage reads lies before what it writes.
-        let (below, own) = fired.split_at_mut(index);
-        let (Some(machine), Some(own)) = (machines.get_mut(index), own.first_mut()) else {
-            return Ok(None);
-        };
-        let feed = Feed::new((stage, start, is_exchanged), (plan, below), symbols);
-        let before = machine.output();
-        match machine {
-            Machine::Keys(table, shape) => {
-                feed.give(&mut **table, shape, &mut own.aside)?;
-                table.fire(firing, passing.watermark, own, symbols)?;
-            }
-            Machine::Sliding(table, shape) => {
-                feed.give_sliced(table, shape, &mut own.aside)?;
-                table.fire(firing, passing.watermark, own, symbols)?;
-                if let Start::Tick(now) = start {
-                    table.tick(*now, own, symbols)?;
-                }
-            }
-            Machine::Machines(table, shape) => {
-                feed.give(&mut **table, shape, &mut own.aside)?;
-                if let Some(Some(reader)) = readers.get_mut(index) {
-                    feed.give_rows(table, reader, &mut own.aside)?;
-                }
-                table.fire(firing, passing.watermark, own, symbols)?;
-                match start {
-                    Start::Shares(shares) => table.share(shares, own, symbols)?,
-                    Start::Tick(now) => table.tick(*now, own, symbols)?,
-                    // Under micro-batches nothing fires before its cycle ends.
-                    Start::Signal(name) if firing == Firing::AtOnce => {
-                        table.signal(name, own, symbols)?;
-                    }
-                    Start::Signal(_)
-                    | Start::Records(_)
-                    | Start::Watermark(_)
-                    | Start::Cycle(_)
-                    | Start::Exchange(_)
-                    | Start::Mark(..) => {}
-                }
-            }
-            Machine::TopK(table) => {
-                feed.give_list(table, &mut own.aside)?;
-                table.fire(firing, passing.watermark, own, symbols)?;
-            }
-        }
-        let output = machine.output();
-        Ok((output > before).then_some(output))
-    }
-
-    /// The sending end of an exchanged stage: what its parent fired, regrouped and placed, then
-    /// the mark.
-    fn send(&mut self, stage: &Stage, passing: Passing, out: &mut Output) {
-        let Self { plan, symbols, exchanges, readers, fired, machines, .. } = self;
-        let index = stage.id.index();
-        let (below, own) = fired.split_at_mut(index);
-        let (Some(parent), Some(own), Some(Some(ends))) = (
-            stage.input.parent().and_then(|parent| plan.stages.get(parent.index())),
-            own.first_mut(),
-            exchanges.get_mut(index),
-        ) else {
-            return;
-        };
-        let Some(fired) = below.get(parent.id.index()) else { return };
-        let Some(output) = machines.get(parent.id.index()).map(Machine::output) else { return };
-        let watermark = if stage.trails() { trailing(output) } else { output };
-        match &stage.input {
-            StageInput::Panes(input) if !fired.deltas.is_empty() => {
-                out.exchanges.extend(ends.place(&fired.deltas, (parent, stage, input), symbols));
-            }
-            StageInput::Changes(_) if !fired.changes.is_empty() => {
-                if let (Some(Some(reader)), Some(machine)) =
-                    (readers.get_mut(index), machines.get_mut(index))
-                {
-                    let aside = (machine.account_mut(), &mut own.aside);
-                    let told = (&fired.changes, parent);
-                    let parts = ends.place_rows(reader, told, aside, symbols).into_iter();
-                    let sent = |(to, brought)| (to, ExchangeDeltas { stage: stage.id, brought });
-                    out.exchanges.extend(parts.map(sent));
-                }
-            }
-            StageInput::Panes(_) | StageInput::Changes(_) | StageInput::Records(_) => {}
-        }
-        // A cycle ends for the receiver, whether the watermark has risen in it or not.
-        if passing.watermark.is_some() || passing.ends_cycle {
-            ends.sent = watermark.max(ends.sent);
-            let (from, cycle) = (self.id, self.cycle);
-            out.marks.push(ExchangeMark { stage: stage.id, from, watermark, cycle });
-        }
     }
 
     /// What has passed all stages: behind the output of the last call, no window that it completes

@@ -14,11 +14,11 @@ use crate::account::StageAccount;
 use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
 use crate::cells::{CellId, Cells, Meta};
 use crate::changes::Changes;
+use crate::firing::{Due, Fires, Flow};
 use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::late::{Aside, LateReason};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, StageId, Timing};
 use crate::plan::Stage;
-use crate::round::Fires;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, Lateness, Span, Watermark, Window, judge};
 use crate::window::WindowFn;
@@ -62,6 +62,8 @@ pub(crate) struct Fired {
     pub(crate) panes: Option<PaneBatch>,
     /// What came late, where it is listed.
     pub(crate) aside: Aside,
+    /// How many panes, deltas, or rows of changes a slice holds, at least 1. One key may exceed it.
+    pub(crate) slice: usize,
 }
 
 impl Fired {
@@ -71,7 +73,29 @@ impl Fired {
             changes: Changes::default(),
             panes: None,
             aside: Aside::new(stage),
+            slice: usize::MAX,
         }
+    }
+
+    /// Whether the slice is full.
+    pub(crate) fn is_full(&self) -> bool {
+        let panes = self.panes.as_ref().map_or(0, |panes| panes.panes.len());
+        panes.max(self.deltas.len()).max(self.changes.len()) >= self.slice
+    }
+}
+
+/// Actors that are due at an instant, while the watermark is delivered to them.
+#[derive(Debug)]
+struct Bucket {
+    deadline: EventTime,
+    due: Due<CellId>,
+    /// If they are the whole table, which goes at once: how many windows have fired.
+    whole: Option<usize>,
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self { deadline: EventTime::MIN, due: Due::default(), whole: None }
     }
 }
 
@@ -83,10 +107,18 @@ pub(crate) struct KeyTable {
     /// Heads by the deadline they registered. A head stands in every bucket it was ever armed
     /// for; only the bucket it is armed for now counts. Cleared as the watermark passes.
     deadlines: BTreeMap<EventTime, Vec<CellId>>,
+    /// The bucket that is being worked on. Empty between two rounds.
+    bucket: Bucket,
     /// Late windows with news, by head. Cleared at the end of the round.
     touched: Vec<(CellId, Window)>,
+    /// What is asked at the end of the round. Empty between two rounds.
+    ending: Due<(CellId, Window)>,
+    /// What is asked since the watermark stands still. `None` between two rounds.
+    timing_out: Option<Due<CellId>>,
     /// The stage's watermark. Never falls (WM-1).
     pub(crate) watermark: Watermark,
+    /// The watermark before it, while it is delivered. `None` between two rounds.
+    before: Option<Watermark>,
     pub(crate) account: StageAccount,
     /// Room for a new total while a pane is made.
     scratch: Vec<u64>,
@@ -102,8 +134,12 @@ impl KeyTable {
             // A chain of windows is for keys that have few.
             cells: if is_sliding { cells.apart() } else { cells },
             deadlines: BTreeMap::new(),
+            bucket: Bucket::default(),
             touched: Vec::new(),
+            ending: Due::default(),
+            timing_out: None,
             watermark: Watermark::MIN,
+            before: None,
             account: StageAccount {
                 cut: vec![0; rules.aggregates.accumulators().len()],
                 ..StageAccount::default()
@@ -160,6 +196,23 @@ impl KeyTable {
         }
     }
 
+    /// The watermark rises; returns the one before, until [`KeyTable::delivered`] says that it has
+    /// been delivered. `None` if it does not rise.
+    pub(crate) fn rise(&mut self, watermark: Watermark) -> Option<Watermark> {
+        if self.before.is_none() && watermark > self.watermark {
+            self.before = Some(std::mem::replace(&mut self.watermark, watermark));
+        }
+        self.before
+    }
+
+    /// Takes notice of how far the delivery of the watermark has come.
+    pub(crate) fn delivered(&mut self, flow: Flow) -> Flow {
+        if flow == Flow::Done {
+            self.before = None;
+        }
+        flow
+    }
+
     /// Delivers the watermark to the actors whose deadlines `is_due` names; `before` is the one that
     /// they saw last.
     pub(crate) fn fire_due(
@@ -168,57 +221,82 @@ impl KeyTable {
         before: Watermark,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        while let Some(bucket) = self.deadlines.first_entry() {
-            let deadline = *bucket.key();
+    ) -> Result<Flow, Overflow> {
+        loop {
+            let mut bucket = std::mem::take(&mut self.bucket);
+            if self.fire_bucket(&mut bucket, before, fired, symbols)? == Flow::More {
+                self.bucket = bucket;
+                return Ok(Flow::More);
+            }
+            let Some(first) = self.deadlines.first_entry() else { return Ok(Flow::Done) };
+            let deadline = *first.key();
             if !is_due(deadline) {
-                break;
+                return Ok(Flow::Done);
             }
-            let due = bucket.remove();
-            if self.fire_whole_table(&due, before, fired, symbols)? {
-                continue;
-            }
-            for head in due {
-                if self.cells.armed(head) == Some(deadline) {
-                    self.wake((head, deadline), before, fired, symbols)?;
-                }
-            }
+            let due = first.remove();
+            let is_whole = due.len() == self.cells.len() && due.len() == self.cells.keys();
+            let whole = (is_whole && !self.rules.is_observed).then_some(0);
+            self.bucket = Bucket { deadline, due: Due::of(due), whole };
         }
-        Ok(())
     }
 
-    /// The short way of a stage that nobody observes when every window it holds is due, as in a
-    /// rollup within its round: all fire, and the table is emptied at once. Returns whether that
-    /// was the case; what has fired then has no news, so that going the long way is right too.
-    fn fire_whole_table(
+    fn fire_bucket(
         &mut self,
-        due: &[CellId],
+        bucket: &mut Bucket,
         before: Watermark,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<bool, Overflow> {
-        let is_whole = due.len() == self.cells.len() && due.len() == self.cells.keys();
-        if self.rules.is_observed || !is_whole {
-            return Ok(false);
+    ) -> Result<Flow, Overflow> {
+        if self.fire_whole_table(bucket, before, fired, symbols)? == Flow::More {
+            return Ok(Flow::More);
         }
-        let mut gone = 0;
-        for head in due {
-            if self.cells.armed(*head).is_none() || !self.cells.meta(*head).has_news {
+        while let Some(head) = bucket.due.first() {
+            if fired.is_full() {
+                return Ok(Flow::More);
+            }
+            bucket.due.pass();
+            if self.cells.armed(head) == Some(bucket.deadline) {
+                self.wake((head, bucket.deadline), before, fired, symbols)?;
+            }
+        }
+        Ok(Flow::Done)
+    }
+
+    /// The short way of a stage that nobody observes when every window it holds is due, as in a
+    /// rollup within its round: all fire, and the table is emptied at once. If one of them stays,
+    /// nobody has been asked: what has fired has no news, so that going the long way is right too.
+    fn fire_whole_table(
+        &mut self,
+        bucket: &mut Bucket,
+        before: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<Flow, Overflow> {
+        let Some(mut gone) = bucket.whole else { return Ok(Flow::Done) };
+        while let Some(head) = bucket.due.first() {
+            if fired.is_full() {
+                bucket.whole = Some(gone);
+                return Ok(Flow::More);
+            }
+            bucket.due.pass();
+            if self.cells.armed(head).is_none() || !self.cells.meta(head).has_news {
                 continue;
             }
-            let window = self.cells.window(*head);
+            let window = self.cells.window(head);
             if window.end() > self.watermark.0 {
                 continue;
             }
             let timing = if before.0 < window.end() { Timing::OnTime } else { Timing::Late };
-            self.fire((*head, *head), (timing, false), fired, symbols)?;
+            self.fire((head, head), (timing, false), fired, symbols)?;
             gone += 1;
         }
-        let is_done = gone == self.cells.len();
-        if is_done {
+        bucket.whole = None;
+        if gone == self.cells.len() {
             self.cells.clear();
+        } else {
+            bucket.due.rewind();
         }
-        Ok(is_done)
+        Ok(Flow::Done)
     }
 
     /// The key actor of `head` sees the watermark for its windows that were due by `deadline`; the
@@ -460,47 +538,58 @@ impl Fires for KeyTable {
         _: Option<Watermark>,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        let touched = std::mem::take(&mut self.touched);
-        for (head, window) in &touched {
+    ) -> Result<Flow, Overflow> {
+        if self.ending.first().is_none() {
+            if self.touched.is_empty() {
+                return Ok(Flow::Done);
+            }
+            self.ending = Due::of(std::mem::take(&mut self.touched));
+        }
+        while let Some((head, window)) = self.ending.first() {
+            if fired.is_full() {
+                return Ok(Flow::More);
+            }
+            self.ending.pass();
             // With the watermark of a cycle it may have fired, and gone: another may stand there.
-            let is_there = self.cells.armed(*head).is_some();
-            let cell = is_there.then(|| self.cells.find(*head, *window)).flatten();
+            let is_there = self.cells.armed(head).is_some();
+            let cell = is_there.then(|| self.cells.find(head, window)).flatten();
             let Some(cell) = cell.filter(|cell| self.cells.meta(*cell).is_touched) else {
                 continue;
             };
-            self.fire((*head, cell), (Timing::Late, false), fired, symbols)?;
+            self.fire((head, cell), (Timing::Late, false), fired, symbols)?;
             if !self.rules.is_observed {
                 // Nobody asks for this window's identity again: the next copy starts anew.
-                let before = self.before(*head, cell);
-                self.cells.remove(*head, before, cell);
+                let before = self.before(head, cell);
+                self.cells.remove(head, before, cell);
             }
         }
-        self.touched = touched;
-        self.touched.clear();
-        Ok(())
+        self.touched = std::mem::take(&mut self.ending).into_room();
+        Ok(Flow::Done)
     }
 
     /// Delivers a watermark to the actors that are due: complete windows fire, expired ones go.
-    /// A watermark that does not rise changes nothing.
     fn advance(
         &mut self,
         watermark: Watermark,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        if watermark <= self.watermark {
-            return Ok(());
-        }
-        let before = std::mem::replace(&mut self.watermark, watermark);
-        self.fire_due(|deadline| deadline <= watermark.0, before, fired, symbols)
+    ) -> Result<Flow, Overflow> {
+        let Some(before) = self.rise(watermark) else { return Ok(Flow::Done) };
+        let flow = self.fire_due(|deadline| deadline <= watermark.0, before, fired, symbols)?;
+        Ok(self.delivered(flow))
     }
 
     /// The watermark has stood still for too long: windows that it has not completed emit what they
     /// hold.
-    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
-        let heads: Vec<_> = self.cells.heads().collect();
-        for head in heads {
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<Flow, Overflow> {
+        let asked = self.timing_out.take();
+        let mut asked = asked.unwrap_or_else(|| Due::of(self.cells.heads().collect()));
+        while let Some(head) = asked.first() {
+            if fired.is_full() {
+                self.timing_out = Some(asked);
+                return Ok(Flow::More);
+            }
+            asked.pass();
             let mut cursor = Some(head);
             while let Some(cell) = cursor {
                 let is_open = self.watermark.0 < self.cells.window(cell).end();
@@ -510,7 +599,7 @@ impl Fires for KeyTable {
                 cursor = self.cells.next(cell);
             }
         }
-        Ok(())
+        Ok(Flow::Done)
     }
 }
 

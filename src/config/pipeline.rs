@@ -4,6 +4,7 @@ use super::settings::Setting;
 use nilometer_actors::credit::Limits;
 use nilometer_connectors::generator::GeneratorSettings;
 use nilometer_connectors::text::RecordSchema;
+use nilometer_model::epoch::Bounds;
 use nilometer_model::expr::{BindError, Refinement, TypedExpr};
 use nilometer_model::flow::FlowSettings;
 use nilometer_model::plan::{Job, Plan};
@@ -69,6 +70,8 @@ pub struct StateConfig {
     pub dir: PathBuf,
     /// From the beginning of one epoch to that of the next.
     pub interval: Span,
+    /// How much an epoch may hold, and how much may wait for it.
+    pub bounds: Bounds,
 }
 
 /// How the watermark of a source is estimated.

@@ -46,8 +46,8 @@ pub(crate) fn micro(case: &Case, choices: u64) -> Case {
 
 /// Runs a stream whose watermark has stood still for too long behind some events, by bits of
 /// `choices`: its windows emit what they hold.
-fn timed_out(case: &Case, mut choices: u64, restarts: bool) -> World {
-    let mut world = World::new(planned(case), case.shards, case.seed);
+pub(crate) fn timed_out(case: &Case, (mut choices, slice): (u64, usize), restarts: bool) -> World {
+    let mut world = World::new(planned(case), case.shards, case.seed).in_slices(slice);
     let mut reached = Watermark::MIN;
     for event in &case.script {
         play(&mut world, case, std::slice::from_ref(event), restarts);
@@ -112,10 +112,11 @@ proptest! {
     fn time_that_runs_out_changes_no_total(case in cases(Style::Any), choices in any::<u64>()) {
         for shards in [1, 3] {
             let case = Case { shards, ..case.clone() };
-            check_run(&case, &timed_out(&case, choices, false))?;
+            check_run(&case, &timed_out(&case, (choices, usize::MAX), false))?;
         }
         let alone = Case { shards: 1, ..case };
-        let (whole, restarted) = (timed_out(&alone, choices, false), timed_out(&alone, choices, true));
+        let run = |restarts| timed_out(&alone, (choices, usize::MAX), restarts);
+        let (whole, restarted) = (run(false), run(true));
         prop_assert_eq!(sorted(&whole.panes), sorted(&restarted.panes));
     }
 

@@ -22,6 +22,7 @@ mod negative;
 mod records;
 mod results;
 mod sinks;
+mod slices;
 mod triggers;
 mod wide;
 mod wide_laws;

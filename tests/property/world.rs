@@ -74,6 +74,10 @@ pub(crate) struct World {
     dice: Dice,
     /// Number of the last cycle.
     cycle: u64,
+    /// How many panes a slice has.
+    slice: usize,
+    /// Slices behind the first of their round.
+    pub(crate) slices: usize,
     /// Number of the next record.
     next_record: u64,
     /// By shard: what it has let pass.
@@ -102,6 +106,8 @@ impl World {
             marks: BTreeMap::new(),
             dice: Dice::new(seed),
             cycle: 0,
+            slice: usize::MAX,
+            slices: 0,
             next_record: 0,
             passed: vec![Watermark::MIN; shards],
             panes: Vec::new(),
@@ -119,6 +125,13 @@ impl World {
 
     fn push(&mut self, from: usize, to: usize, message: Message) {
         self.queues.entry((from, to)).or_default().push_back(message);
+    }
+
+    /// The same node, whose shards fire so many panes of a stage at a time.
+    pub(crate) fn in_slices(mut self, panes: usize) -> Self {
+        self.shards = self.shards.into_iter().map(|shard| shard.in_slices(panes)).collect();
+        self.slice = panes;
+        self
     }
 
     /// Places records on their shards and delivers some of what is queued.
@@ -242,12 +255,13 @@ impl World {
 
     fn restart_as(&mut self, shards: usize) {
         let plan = self.plan.clone();
-        let restored = Self::of_log(plan, self.cut(), (shards, 0));
+        let restored = Self::of_log(plan, self.cut(), (shards, 0)).in_slices(self.slice);
         let before = std::mem::replace(self, restored);
         // Chance, and what the world outside has seen.
         self.dice = before.dice;
         self.next_record = before.next_record;
         (self.panes, self.dropped, self.late) = (before.panes, before.dropped, before.late);
+        self.slices = before.slices;
     }
 
     /// Delivers the first message of some queue; `false` if there is none.
@@ -276,6 +290,12 @@ impl World {
         }
         .unwrap();
         self.take(to, out);
+        while self.shards[to].is_firing() {
+            self.slices += 1;
+            let mut out = Output::default();
+            self.shards[to].go_on(&mut out).unwrap();
+            self.take(to, out);
+        }
         true
     }
 
@@ -306,6 +326,9 @@ impl World {
         }
         for batch in out.late {
             self.list(&batch);
+        }
+        if self.shards[from].is_firing() {
+            return;
         }
         let passed = self.shards[from].passed();
         assert!(self.passed[from] <= passed, "{WM_1}: {passed} after {}", self.passed[from]);

@@ -4,7 +4,7 @@ use crate::letters::{Letter, Who};
 use crate::node::Node;
 use crate::storing::{Phase, SINKS, source_name};
 use crate::world::{Sabotage, World};
-use nilometer_actors::checkpoint::{Checkpoint, Shape};
+use nilometer_actors::checkpoint::{Checkpoint, Shape, SinkCut, outbox_block};
 use nilometer_connectors::store::Store;
 use nilometer_model::epoch::Epoch;
 use nilometer_model::invariant::EPOCH_2;
@@ -141,17 +141,23 @@ impl World {
         let checkpoint = Checkpoint::load(&store, shape);
         let checkpoint = checkpoint.unwrap_or_else(|error| panic!("{EPOCH_2}: {error}"));
         self.note(format!("a process starts behind epoch {}", store.last()));
-        for sink in 0..SINKS.len() {
+        for (sink, name) in SINKS.iter().enumerate() {
             let cut = checkpoint.as_ref().map(|checkpoint| &checkpoint.sinks[sink]);
-            self.outputs[sink].open(cut);
-            let Some(block) = cut.and_then(|cut| cut.missing()) else { continue };
-            if dies && self.dice.one_in(3) {
-                let half = self.dice.below(block.len() / 4);
-                self.outputs[sink].publish_half(block, half);
-                return false;
-            }
-            if self.sabotage != Some(Sabotage::NotRepublished) {
-                self.outputs[sink].publish(block);
+            let block = |number| {
+                outbox_block(&store, name, number)
+                    .unwrap_or_else(|error| panic!("{EPOCH_2}: {error}"))
+            };
+            let all = cut.map(|cut| (0..cut.blocks).flat_map(block).collect::<Vec<_>>());
+            self.outputs[sink].open(cut, all.as_deref().unwrap_or_default());
+            for block in cut.map_or(0..0, SinkCut::missing).map(block) {
+                if dies && !block.is_empty() && self.dice.one_in(3) {
+                    let half = self.dice.below(block.len() / 4);
+                    self.outputs[sink].publish_half(&block, half);
+                    return false;
+                }
+                if self.sabotage != Some(Sabotage::NotRepublished) {
+                    self.outputs[sink].publish(&block);
+                }
             }
         }
         if dies {

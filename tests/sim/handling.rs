@@ -5,8 +5,16 @@ use crate::letters::{Letter, Who};
 use crate::node::Source;
 use crate::storing::{count, source_cut};
 use crate::world::{LATE, PANES, World};
+use nilometer_model::node::credit::Taker;
 use nilometer_model::node::{FromCoordinator, FromShard, FromSource};
 use std::sync::Arc;
+
+/// Something that a shard has given.
+#[derive(PartialEq, Eq)]
+enum Sent {
+    Panes,
+    Credit,
+}
 
 impl World {
     pub(crate) fn coordinator_handles(&mut self, letter: Letter) {
@@ -26,7 +34,14 @@ impl World {
             Letter::Ended(partition) => node.ended(partition),
             Letter::CycleFinished { shard, number } => node.cycle_finished(shard, number),
             Letter::Concluded(epoch) => node.concluded(epoch),
-            Letter::GivenUp => node.give_up(),
+            Letter::Demanded => {
+                self.probes.hit("epoch is demanded");
+                node.demanded();
+            }
+            Letter::GivenUp => {
+                node.give_up();
+                self.send(Who::Coordinator, Who::Store, Letter::GivenUp);
+            }
             other => panic!("not for a coordinator: {other:?}"),
         }
         self.watch.coordinator(&self.node.coordinator, &mut self.probes);
@@ -60,7 +75,9 @@ impl World {
     pub(crate) fn source_handles(&mut self, number: usize, letter: Letter) {
         let (partition, now) = (number as u32, self.now);
         if matches!(letter, Letter::EpochBegun) {
-            return self.cut_source(number);
+            self.cut_source(number);
+            self.node.sources[number].node.epoch_begun();
+            return self.source_sends(number);
         }
         let may_wait = self.node.storing.is_some() && self.node.sources[number].node.is_in_step();
         let source = &mut self.node.sources[number];
@@ -102,7 +119,11 @@ impl World {
             count(&mut source.account, &taken);
             self.watch.taken(&taken, &mut self.probes);
         }
-        let from = Who::Source(number);
+        self.source_sends(number);
+    }
+
+    fn source_sends(&mut self, number: usize) {
+        let (from, partition) = (Who::Source(number), number as u32);
         for send in self.node.sources[number].node.take_sends() {
             match send {
                 FromSource::Turn => self.send(from, from, Letter::Turn),
@@ -123,6 +144,7 @@ impl World {
                 FromSource::Cut { after } => {
                     self.send(from, Who::Coordinator, Letter::Cut { partition, after });
                 }
+                FromSource::Demanded => self.send(from, Who::Coordinator, Letter::Demanded),
                 FromSource::Ended { is_finished } => {
                     assert!(is_finished || self.is_stopping, "nobody has stopped it");
                     self.send(from, Who::Coordinator, Letter::Ended(partition));
@@ -132,6 +154,22 @@ impl World {
     }
 
     pub(crate) fn shard_handles(&mut self, number: usize, letter: Letter) {
+        if let Letter::Handled(by, bytes) = letter {
+            self.node.shards[number].node.handled(by, bytes);
+            self.shard_forwards(number);
+        } else {
+            self.node.shards[number].inbox.push_back(letter);
+        }
+        while !self.node.shards[number].node.is_held() {
+            let Some(letter) = self.node.shards[number].inbox.pop_front() else { return };
+            self.shard_takes(number, letter);
+        }
+        if !self.node.shards[number].inbox.is_empty() {
+            self.probes.hit("message waits for a shard that is held");
+        }
+    }
+
+    fn shard_takes(&mut self, number: usize, letter: Letter) {
         let Some(letter) = self.admit(number, letter) else { return };
         self.watch.before(number, &letter, &self.options, &mut self.probes);
         let node = &mut self.node.shards[number].node;
@@ -155,24 +193,40 @@ impl World {
             }
             Letter::StageMarked(mark) => node.stage_marked(&mark),
             Letter::Closed(round) => node.closed(round),
-            Letter::Handled(bytes) => node.handled(bytes),
             other => panic!("not for a shard: {other:?}"),
         }
-        let sends = node.take_sends();
-        let is_returned = |send: &FromShard<usize>| matches!(send, FromShard::Returned { .. });
-        if owes && !sends.iter().any(is_returned) {
+        let sends = self.shard_forwards(number);
+        if owes && !sends.contains(&Sent::Credit) {
             self.probes.hit("shard keeps credits while its output waits");
         }
-        if is_tick && sends.iter().any(|send| matches!(send, FromShard::Panes { .. })) {
+        if is_tick && sends.contains(&Sent::Panes) {
             self.probes.hit("pane because the clock ticked");
         }
+        if let Some((sender, bytes)) = told {
+            let letter = Letter::Handled(Taker::Shard, bytes);
+            self.send(Who::Shard(number), Who::Shard(sender), letter);
+        }
+    }
+
+    /// Sends what a shard gives; what kinds of it there were.
+    fn shard_forwards(&mut self, number: usize) -> Vec<Sent> {
+        let sends = self.node.shards[number].node.take_sends();
+        let kinds = sends.iter().filter_map(|send| match send {
+            FromShard::Panes { .. } => Some(Sent::Panes),
+            FromShard::Returned { .. } => Some(Sent::Credit),
+            _ => None,
+        });
+        let kinds = kinds.collect();
         for send in sends {
             self.shard_sends(number, send);
         }
-        if let Some((sender, bytes)) = told {
-            self.send(Who::Shard(number), Who::Shard(sender), Letter::Handled(bytes));
+        let shard = self.node.shards[number].node.shard();
+        if shard.is_firing() {
+            self.probes.hit("shard fires in slices");
+        } else {
+            self.watch.after(number, shard);
         }
-        self.watch.after(number, self.node.shards[number].node.shard());
+        kinds
     }
 
     fn shard_sends(&mut self, shard: usize, send: FromShard<usize>) {
@@ -229,7 +283,16 @@ impl World {
                 self.node.sinks[number].order.passed(shard, watermark);
             }
             Letter::PassedBarrier(shard) => self.output_barrier_came(number, shard),
-            Letter::Durable(epoch) => self.publish(number, epoch),
+            Letter::Durable(epoch) => self.durable(number, epoch),
+            Letter::Given(block) => self.given(number, &block),
+            Letter::Written(bytes) => {
+                self.node.sinks[number].outbox.as_mut().unwrap().written(bytes);
+                self.tell_handled(number);
+            }
+            Letter::GivenUp => {
+                self.node.sinks[number].outbox.as_mut().unwrap().give_up();
+                self.tell_handled(number);
+            }
             Letter::PassedAll(_) => {
                 if self.node.sinks[number].order.ended() {
                     self.node.open_sinks -= 1;

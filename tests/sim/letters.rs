@@ -1,10 +1,10 @@
 //! Who is in a node, and what they send each other: the messages of the actors, without addresses.
 
-use nilometer_actors::checkpoint::Part;
+use nilometer_actors::checkpoint::{Part, Piece};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::late::LateBatch;
 use nilometer_model::node::Mark;
-use nilometer_model::node::credit::Credit;
+use nilometer_model::node::credit::{Credit, Taker};
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
@@ -45,6 +45,7 @@ pub(crate) enum Letter {
     Ended(u32),
     CycleFinished { shard: usize, number: u64 },
     Concluded(Epoch),
+    Demanded,
     GivenUp,
     // To shards.
     Records { batch: RowBatch, credit: Credit, source: usize },
@@ -54,7 +55,7 @@ pub(crate) enum Letter {
     Exchanged { deltas: ExchangeDeltas, bytes: usize, sender: usize },
     StageMarked(ExchangeMark),
     Closed(usize),
-    Handled(usize),
+    Handled(Taker, usize),
     // To sinks.
     Panes { panes: Arc<PaneBatch>, bytes: usize, shard: usize },
     Late { late: Arc<LateBatch>, bytes: usize, shard: usize },
@@ -62,8 +63,12 @@ pub(crate) enum Letter {
     PassedAll(usize),
     PassedBarrier(usize),
     Durable(Epoch),
+    Written(usize),
+    Given(Vec<u8>),
     // To the store.
     Part(Part),
+    Block { epoch: Epoch, piece: Piece, sink: usize },
+    Wanted { name: String, sink: usize },
     Published { sink: usize, epoch: Epoch },
     Finished,
 }
@@ -95,6 +100,7 @@ impl Letter {
                 let names: Vec<_> = part.pieces.iter().map(|(name, _)| &**name).collect();
                 format!("part {}", names.join(" "))
             }
+            Self::Block { epoch, piece: (name, _), .. } => format!("{name} of epoch {epoch}"),
             Self::Turn
             | Self::Returned(_)
             | Self::Granted(_)
@@ -105,7 +111,7 @@ impl Letter {
             | Self::CycleFinished { .. }
             | Self::StageMarked(_)
             | Self::Closed(_)
-            | Self::Handled(_)
+            | Self::Handled(..)
             | Self::Passed { .. }
             | Self::EpochBegun
             | Self::Drain
@@ -116,6 +122,10 @@ impl Letter {
             | Self::PassedAll(_)
             | Self::PassedBarrier(_)
             | Self::Durable(_)
+            | Self::Demanded
+            | Self::Written(_)
+            | Self::Given(_)
+            | Self::Wanted { .. }
             | Self::Published { .. }
             | Self::Finished => format!("{self:?}"),
         }

@@ -25,7 +25,7 @@ fn a_node_that_breaks_a_promise_is_found_out() {
         (Sabotage::PassedOvertakes, &["ORDER-1"]),
         (Sabotage::CreditsLost, &["LIVENESS"]),
         (Sabotage::BarrierOvertakes, &["POS-1"]),
-        (Sabotage::MarkNotHeld, &["POS-1"]),
+        (Sabotage::MarkNotHeld, &["ORDER-1"]),
         (Sabotage::RecordsNotHeld, &["POS-1"]),
         (Sabotage::PublishedEarly, &["EPOCH-2"]),
         (Sabotage::PartMissing, &["EPOCH-2"]),

@@ -4,7 +4,7 @@ use crate::letters::{Covered, Letter, Who};
 use crate::options::Options;
 use crate::partition::Partition;
 use crate::world::{LATE, PANES};
-use nilometer_actors::checkpoint::{Checkpoint, SourceCut, restore_shards};
+use nilometer_actors::checkpoint::{Checkpoint, Piece, SourceCut, restore_shards};
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::store::Store;
 use nilometer_model::epoch::{Barriers, Epoch, Schedule};
@@ -45,6 +45,8 @@ pub(crate) struct Source {
 
 pub(crate) struct ShardUnit {
     pub(crate) node: ShardNode<usize>,
+    /// What has come and waits while the shard is held.
+    pub(crate) inbox: VecDeque<Letter>,
     /// `None` where nothing is stored.
     pub(crate) gate: Option<Gate<Letter>>,
 }
@@ -53,7 +55,9 @@ pub(crate) struct Sink {
     pub(crate) order: SinkOrder,
     /// `None` where nothing is stored.
     pub(crate) outbox: Option<SinkOutbox<Letter, usize>>,
-    /// What it has written since it was cut last: numbers of [`crate::output::Seen`] outputs.
+    /// The epoch that it publishes.
+    pub(crate) durable: Epoch,
+    /// What it has written and not given away: numbers of [`crate::output::Seen`] outputs.
     pub(crate) written: Vec<u32>,
 }
 
@@ -61,6 +65,8 @@ pub(crate) struct Storing {
     /// `None` once it has failed, or has been closed.
     pub(crate) store: Option<Box<dyn Store>>,
     pub(crate) node: StoreNode,
+    /// Blocks of the epoch behind the one whose parts come.
+    pub(crate) early: Vec<(Epoch, Piece, usize)>,
     /// Those who may still have something to say.
     pub(crate) open: usize,
 }
@@ -95,19 +101,23 @@ impl Node {
         let is_stored = store.is_some();
         let (sources, shards) = (options.partitions.len(), options.shards);
         let barriers = Barriers::new(last, sources, shards, exchanges(plan));
+        let bounds = options.stored.map(|stored| stored.bounds).unwrap_or_default();
         let unit = |machine| ShardUnit {
             node: shard(options, machine),
+            inbox: VecDeque::new(),
             gate: is_stored.then(|| Gate::new(barriers.clone())),
         };
         let stored = checkpoint.zip(store.as_deref());
         let machines = machines(options, &symbols, stored);
         let sink = |_| Sink {
             order: SinkOrder::new(plan, shards),
-            outbox: is_stored.then(|| SinkOutbox::new(shards)),
+            outbox: is_stored.then(|| SinkOutbox::new(shards, last, bounds)),
+            durable: last,
             written: Vec::new(),
         };
         let storing = store.map(|store| Storing {
             store: Some(store),
+            early: Vec::new(),
             node: StoreNode::new(last, 1 + sources + shards + 2, 2),
             open: 3,
         });
@@ -190,7 +200,9 @@ fn source(
         ingest.restore(cut.generator.clone());
     }
     let (engine, limits) = (plan.engine, options.limits);
-    let parts = SourceParts { partition: id as u32, ingest, engine, limits, is_in_step };
+    let epoch_bytes_max = options.stored.map(|stored| stored.bounds.epoch_bytes_max);
+    let parts =
+        SourceParts { partition: id as u32, ingest, engine, limits, epoch_bytes_max, is_in_step };
     Source {
         node: SourceNode::new(parts),
         partition,

@@ -10,6 +10,7 @@ use crate::partition::{Entry, Partition};
 use crate::records::{record, values};
 use crate::wide::{Closing, wide_jobs};
 use nilometer_model::engine::{Engine, Pace};
+use nilometer_model::epoch::Bounds;
 use nilometer_model::node::credit::Limits;
 use nilometer_model::plan::{Job, LateSpec, Plan};
 use nilometer_model::planner::plan_for;
@@ -42,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) tick_in: usize,
     /// Whether sinks are slow, and shards.
     pub(crate) is_slow: (bool, bool),
+    /// For so many steps of each process the sink of panes does nothing.
+    pub(crate) hangs: usize,
     /// How its state is stored, if it is.
     pub(crate) stored: Option<Stored>,
 }
@@ -59,6 +62,7 @@ pub(crate) struct Stored {
     pub(crate) favourite: Place,
     /// By sink: whether its output can be cut off.
     pub(crate) can_be_cut: [bool; 2],
+    pub(crate) bounds: Bounds,
 }
 
 fn millis(millis: i64) -> Span {
@@ -107,6 +111,7 @@ impl Options {
             clock_jumps: dice.one_in(4),
             tick_in: dice.pick(&[12, 40, 100]),
             is_slow: (dice.one_in(4), dice.one_in(6)),
+            hangs: if dice.one_in(4) { dice.between(50, 1_500) as usize } else { 0 },
             stored,
             job,
         }
@@ -120,6 +125,11 @@ fn stored_as(dice: &mut Dice) -> Stored {
         ends_in: dice.pick(&[40, 100, 300, 1_000]),
         favourite: dice.pick(&Place::ALL),
         can_be_cut: [dice.one_in(2), dice.one_in(2)],
+        bounds: Bounds {
+            epoch_bytes_max: dice.pick(&[1, 500, 1 << 20]),
+            unpublished_bytes_max: dice.pick(&[0, 30, 1 << 20]),
+            block_bytes: dice.pick(&[1, 12, 1 << 20]),
+        },
     }
 }
 
@@ -137,6 +147,7 @@ fn limits(dice: &mut Dice) -> Limits {
         in_flight_records_max: dice.pick(&[1, 5, 1_000]),
         in_flight_bytes_max: dice.pick(&[1, 2_000, 1 << 20]),
         output_bytes_max: dice.pick(&[0, 500, 1 << 20]),
+        slice_panes: dice.pick(&[1, 3, 4_096]),
     }
 }
 

@@ -43,9 +43,10 @@ impl Output {
         self.lines.extend(lines(block).into_iter().take(half));
     }
 
-    /// A process opens it, behind the epoch in which it was cut like this; or behind none. What was
+    /// A process opens it, behind the epoch in which it was cut like this, and that has `stored` of
+    /// it; or behind none. What was
     /// not marked as published is then to be published again.
-    pub(crate) fn open(&mut self, cut: Option<&SinkCut>) {
+    pub(crate) fn open(&mut self, cut: Option<&SinkCut>, stored: &[u8]) {
         let Some(cut) = cut else {
             assert!(self.lines.is_empty(), "{EPOCH_2}: published before anything was stored");
             return;
@@ -55,7 +56,7 @@ impl Output {
         assert!(begins <= self.lines.len(), "{EPOCH_2}: a part of the output is gone");
         let removed = self.lines.split_off(begins);
         // Readers may have seen it.
-        let again = lines(&cut.block);
+        let again = lines(stored);
         assert!(again.starts_with(&removed), "{EPOCH_2}: {removed:?} is taken back for {again:?}");
     }
 

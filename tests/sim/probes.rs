@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The paths that some run must come by.
-pub(crate) const ALL: [&str; 43] = [
+pub(crate) const ALL: [&str; 49] = [
     "early pane",
     "late pane",
     "pane of a window that timed out",
@@ -21,6 +21,12 @@ pub(crate) const ALL: [&str; 43] = [
     "partition waits for one that is behind",
     "source is out of credits",
     "shard keeps credits while its output waits",
+    "shard fires in slices",
+    "message waits for a shard that is held",
+    "sink that hangs comes back",
+    "block of the next epoch comes before the commit",
+    "block is published from the store",
+    "epoch is demanded",
     "clock goes back",
     "deltas go from one shard to another",
     "senders of an exchange stand apart",

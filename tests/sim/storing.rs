@@ -7,13 +7,15 @@ use crate::node::{ShardUnit, Source};
 use crate::output::block;
 use crate::world::{Sabotage, World};
 use nilometer_actors::checkpoint::{
-    Part, SourceCut, coordinator_pieces, shard_part, sink_name, sink_pieces, source_pieces,
-    write_part,
+    Part, Piece, SourceCut, coordinator_pieces, outbox_name, shard_part, sink_name, sink_pieces,
+    source_pieces, write_part,
 };
 use nilometer_connectors::account::{Reason, SourceAccount};
 use nilometer_connectors::store::StoreError;
 use nilometer_model::epoch::{Epoch, Origin, Step};
 use nilometer_model::ingest::Taken;
+use nilometer_model::node::Publish;
+use nilometer_model::node::credit::Taker;
 
 /// Names of the sinks.
 pub(crate) const SINKS: [&str; 2] = ["out", "late"];
@@ -122,7 +124,7 @@ impl World {
     }
 
     fn cut_shard(&mut self, number: usize) {
-        let ShardUnit { node, gate } = &mut self.node.shards[number];
+        let ShardUnit { node, gate, .. } = &mut self.node.shards[number];
         let epoch = gate.as_ref().unwrap().epoch();
         let cut = node.cut(epoch).unwrap_or_else(|error| panic!("{error}"));
         let part = shard_part(number, node.records_taken(), cut);
@@ -130,9 +132,10 @@ impl World {
         self.phase.shards_cut += 1;
         self.send(Who::Shard(number), Who::Store, Letter::Part(part));
         self.send_sinks(Who::Shard(number), &Letter::PassedBarrier(number));
-        let held = self.node.shards[number].gate.as_mut().unwrap().open();
-        for letter in held {
-            self.shard_handles(number, letter);
+        // In front of what has come since.
+        let unit = &mut self.node.shards[number];
+        for letter in unit.gate.as_mut().unwrap().open().into_iter().rev() {
+            unit.inbox.push_front(letter);
         }
     }
 
@@ -157,15 +160,35 @@ impl World {
     /// A sink has written; it says so to the shard, or does so later.
     pub(crate) fn write(&mut self, sink: usize, written: Vec<u32>, (shard, bytes): (usize, usize)) {
         let unit = &mut self.node.sinks[sink];
-        match &mut unit.outbox {
-            Some(outbox) => {
-                unit.written.extend(written);
-                outbox.settle(shard, bytes);
-            }
-            None => {
-                self.outputs[sink].publish(&block(&written));
-                self.send(Who::Sink(sink), Who::Shard(shard), Letter::Handled(bytes));
-            }
+        let Some(outbox) = &mut unit.outbox else {
+            self.outputs[sink].publish(&block(&written));
+            let letter = Letter::Handled(Taker::Sink, bytes);
+            return self.send(Who::Sink(sink), Who::Shard(shard), letter);
+        };
+        unit.written.extend(written);
+        outbox.settle(shard, bytes);
+        let (is_full, mut ahead) = (unit.written.len() * 4 >= outbox.block_bytes(), None);
+        if is_full {
+            let block = block(&std::mem::take(&mut unit.written));
+            let (epoch, number) = outbox.ahead(block.len());
+            let piece = (outbox_name(SINKS[sink], number).into(), block);
+            ahead = Some(Letter::Block { epoch, piece, sink });
+        }
+        let is_demanding = outbox.demands();
+        if let Some(letter) = ahead {
+            self.send(Who::Sink(sink), Who::Store, letter);
+        }
+        if is_demanding {
+            self.send(Who::Sink(sink), Who::Coordinator, Letter::Demanded);
+        }
+        self.tell_handled(sink);
+    }
+
+    /// A sink tells the shards what they are to hear now.
+    pub(crate) fn tell_handled(&mut self, sink: usize) {
+        for (shard, bytes) in self.node.sinks[sink].outbox.as_mut().unwrap().due() {
+            let letter = Letter::Handled(Taker::Sink, bytes);
+            self.send(Who::Sink(sink), Who::Shard(shard), letter);
         }
     }
 
@@ -175,43 +198,81 @@ impl World {
         if !outbox.came(shard) {
             return;
         }
-        let block = block(&std::mem::take(&mut sink.written));
+        let last = block(&std::mem::take(&mut sink.written));
         let begins = self.outputs[number].begins();
-        let pieces = sink_pieces(SINKS[number], begins, (0, 0, 0), block.clone());
-        outbox.keep(block);
+        let ahead = outbox.keep(last.clone());
+        let pieces = sink_pieces(SINKS[number], (begins, (0, 0, 0)), (ahead, last));
         let held = outbox.open();
         self.watch.sink_cut(self.node.epoch, number);
         self.send(Who::Sink(number), Who::Store, Letter::Part(pieces.into()));
         if self.sabotage == Some(Sabotage::PublishedEarly) {
-            self.publish(number, self.node.epoch);
+            self.durable(number, self.node.epoch);
         }
         for letter in held {
             self.sink_handles(number, letter);
         }
     }
 
-    pub(crate) fn publish(&mut self, number: usize, epoch: Epoch) {
-        let durable = self.node.sinks[number].outbox.as_mut().unwrap().durable();
-        let Some((block, owed)) = durable else { return };
+    pub(crate) fn durable(&mut self, number: usize, epoch: Epoch) {
         if self.phase.published > 0 && self.dies_at(Place::BetweenSinks) {
             return;
         }
+        self.node.sinks[number].durable = epoch;
+        self.publish(number);
+    }
+
+    pub(crate) fn given(&mut self, number: usize, block: &[u8]) {
+        self.probes.hit("block is published from the store");
+        if self.publish_block(number, block) {
+            self.publish(number);
+        }
+    }
+
+    /// A sink publishes what is next of the epoch that is durable.
+    fn publish(&mut self, number: usize) {
+        let sink = &mut self.node.sinks[number];
+        let epoch = sink.durable;
+        match sink.outbox.as_mut().unwrap().publish() {
+            None => {}
+            Some(Publish::Stored(block)) => {
+                let name = outbox_name(SINKS[number], block);
+                self.send(Who::Sink(number), Who::Store, Letter::Wanted { name, sink: number });
+            }
+            Some(Publish::Last { block, .. }) => {
+                if !self.publish_block(number, &block) {
+                    return;
+                }
+                self.phase.published += 1;
+                let letter = Letter::Published { sink: number, epoch };
+                self.send(Who::Sink(number), Who::Store, letter);
+                self.tell_handled(number);
+            }
+        }
+    }
+
+    /// Publishes a block, unless the process dies in the midst of it.
+    fn publish_block(&mut self, number: usize, block: &[u8]) -> bool {
         if !block.is_empty() && self.dies_at(Place::HalfPublished) {
             let half = self.dice.below(block.len() / 4);
-            self.outputs[number].publish_half(&block, half);
-            return;
+            self.outputs[number].publish_half(block, half);
+            return false;
         }
-        self.outputs[number].publish(&block);
-        self.phase.published += 1;
-        self.send(Who::Sink(number), Who::Store, Letter::Published { sink: number, epoch });
-        for (shard, bytes) in owed {
-            self.send(Who::Sink(number), Who::Shard(shard), Letter::Handled(bytes));
-        }
+        self.outputs[number].publish(block);
+        true
     }
 
     pub(crate) fn store_handles(&mut self, letter: Letter) {
         match letter {
             Letter::Part(part) => self.part_came(part),
+            Letter::Block { epoch, piece, sink } => self.block_came(epoch, piece, sink),
+            Letter::Wanted { name, sink } => {
+                let store = self.node.storing.as_ref().unwrap().store.as_ref();
+                let block = store.and_then(|store| store.read(&name).unwrap());
+                if let Some(block) = block {
+                    self.send(Who::Store, Who::Sink(sink), Letter::Given(block));
+                }
+            }
+            Letter::GivenUp => self.send_sinks(Who::Store, &Letter::GivenUp),
             Letter::Published { sink, epoch } => {
                 if self.phase.published == SINKS.len() && self.dies_at(Place::Unmarked) {
                     return;
@@ -236,6 +297,21 @@ impl World {
                 }
             }
             other => panic!("not for a store: {other:?}"),
+        }
+    }
+
+    fn block_came(&mut self, epoch: Epoch, piece: Piece, sink: usize) {
+        let storing = self.node.storing.as_mut().unwrap();
+        let Some(store) = &mut storing.store else { return };
+        if epoch > storing.node.epoch() {
+            self.probes.hit("block of the next epoch comes before the commit");
+            storing.early.push((epoch, piece, sink));
+            return;
+        }
+        let (name, bytes) = piece;
+        match store.put(epoch, &name, &bytes) {
+            Ok(()) => self.send(Who::Store, Who::Sink(sink), Letter::Written(bytes.len())),
+            Err(error) => self.store_failed(&error),
         }
     }
 
@@ -278,6 +354,10 @@ impl World {
         }
         let (epoch, _) = self.node.storing.as_mut().unwrap().node.committed();
         self.send_sinks(Who::Store, &Letter::Durable(epoch));
+        let early = std::mem::take(&mut self.node.storing.as_mut().unwrap().early);
+        for (epoch, piece, sink) in early {
+            self.block_came(epoch, piece, sink);
+        }
     }
 
     /// The host hears that nothing can be stored any more.
@@ -287,6 +367,7 @@ impl World {
         self.probes.hit("disk that fills up");
         self.node.storing.as_mut().unwrap().store = None;
         self.is_stopping = true;
+        self.send_sinks(Who::Store, &Letter::GivenUp);
         self.send_sources(Who::Host, &Letter::Drain);
         self.send(Who::Host, Who::Coordinator, Letter::GivenUp);
     }

@@ -93,6 +93,8 @@ pub(crate) struct World {
     pub(crate) deaths: usize,
     /// Whether this process has been asked to end, or cannot go on.
     pub(crate) is_stopping: bool,
+    /// For so many steps the sink of panes still does nothing.
+    hangs: usize,
     /// Whether it has just been killed.
     pub(crate) is_dead: bool,
     trace: VecDeque<String>,
@@ -114,6 +116,7 @@ impl World {
             endings: options.stored.map_or(0, |stored| stored.endings),
             deaths: 2,
             is_stopping: false,
+            hangs: 0,
             is_dead: false,
             trace: VecDeque::new(),
             now: options.now,
@@ -161,6 +164,7 @@ impl World {
     /// Lets a process live; `true` if it has done all there was to do.
     fn comes_to_its_end(&mut self) -> bool {
         self.tick();
+        self.hangs = self.options.hangs;
         let mut steps = 0;
         while self.node.open_sinks > 0 || self.able().next().is_some() {
             self.step();
@@ -183,9 +187,11 @@ impl World {
     fn able(&self) -> impl Iterator<Item = Who> {
         let senders =
             self.node.sends.iter().filter(|(_, sends)| !sends.is_empty()).map(|(who, _)| *who);
+        let is_hanging = self.hangs > 0;
         let is_free = |who: &Who| self.node.sends.get(who).is_none_or(VecDeque::is_empty);
         let readers = self.node.mailboxes.iter().filter(move |(who, mailbox)| {
-            !mailbox.is_empty() && is_free(who) && !self.only_waits(**who, mailbox)
+            let may_take = !is_hanging || **who != Who::Sink(PANES);
+            may_take && !mailbox.is_empty() && is_free(who) && !self.only_waits(**who, mailbox)
         });
         senders.chain(readers.map(|(who, _)| *who))
     }
@@ -199,6 +205,10 @@ impl World {
     }
 
     fn step(&mut self) {
+        if self.hangs == 1 {
+            self.probes.hit("sink that hangs comes back");
+        }
+        self.hangs = self.hangs.saturating_sub(1);
         let able: Vec<_> = self.able().collect();
         // A clock that ticked faster than anybody can listen would never let the input end.
         let waiting: usize = self.node.mailboxes.values().map(VecDeque::len).sum();

@@ -174,12 +174,12 @@ impl Sink for PaneWriter {
         self.flush()
     }
 
-    fn take(&mut self) -> Option<Held> {
-        let block = self.output.take()?;
+    fn take(&mut self, least: usize) -> Option<Held> {
+        let block = self.output.take(least)?;
         Some(Held { block, begins: self.output.length() })
     }
 
-    fn publish(&mut self, block: &[u8]) -> Result<(), SinkError> {
-        self.output.publish(block)
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<(), SinkError> {
+        self.output.publish(block, is_last)
     }
 }

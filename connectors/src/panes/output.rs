@@ -117,14 +117,19 @@ impl Output {
         flushed.map_err(|source| self.error(source))
     }
 
-    /// Takes the lines out that are held; `None` if they are not.
-    pub(crate) fn take(&mut self) -> Option<Vec<u8>> {
-        self.is_held.then(|| std::mem::take(&mut self.lines).into_bytes())
+    /// Takes the lines out that are held, if they are at least `least` bytes; `None` if they are not.
+    pub(crate) fn take(&mut self, least: usize) -> Option<Vec<u8>> {
+        let is_enough = self.lines.len() >= least;
+        (self.is_held && is_enough).then(|| std::mem::take(&mut self.lines).into_bytes())
     }
 
-    /// Writes lines that were taken out, so that neither the process nor the machine can lose them.
-    pub(crate) fn publish(&mut self, lines: &[u8]) -> Result<(), SinkError> {
+    /// Writes lines that were taken out; behind the last of them neither the process nor the machine
+    /// can lose them.
+    pub(crate) fn publish(&mut self, lines: &[u8], is_last: bool) -> Result<(), SinkError> {
         self.write(lines)?;
+        if !is_last {
+            return Ok(());
+        }
         let written = match &mut self.destination {
             Destination::File(file, _) => file.sync_data(),
             Destination::Other(writer) => writer.flush(),

@@ -348,19 +348,21 @@ fn what_is_held_is_published_once_and_a_restart_goes_on_behind_it() {
         PaneWriter::open("out", target, delivery, scene.plan.clone(), scene.symbols.clone())
     };
     let written = || std::fs::read_to_string(&path).unwrap();
-    let take = |writer: &mut PaneWriter| Sink::take(writer).unwrap();
+    let take = |writer: &mut PaneWriter| Sink::take(writer, 0).unwrap();
 
     let mut first = open(Delivery::Held).unwrap();
     first.write(&batch).unwrap();
     first.flush().unwrap();
     assert_eq!(written(), "", "nothing is published before it is stored");
+    assert_eq!(first.take(1 << 20), None, "a block that is not full stays");
     let one = take(&mut first);
     assert_eq!((one.begins, take(&mut first).block), (Some(0), Vec::new()));
-    first.publish(&one.block).unwrap();
+    first.publish(&one.block[..5], false).unwrap();
+    first.publish(&one.block[5..], true).unwrap();
     first.write(&batch).unwrap();
     let two = take(&mut first);
     assert_eq!(two.begins, Some(one.block.len() as u64));
-    first.publish(&two.block).unwrap();
+    first.publish(&two.block, true).unwrap();
     first.close().unwrap();
     let whole = written();
     assert_eq!(whole.as_bytes(), [&*one.block, &*two.block].concat());
@@ -372,7 +374,7 @@ fn what_is_held_is_published_once_and_a_restart_goes_on_behind_it() {
         match open(Delivery::Resumed { behind: two.begins }) {
             Ok(mut second) => {
                 assert!(is_whole);
-                second.publish(&two.block).unwrap();
+                second.publish(&two.block, true).unwrap();
                 assert!(written() == whole);
                 second.write(&batch).unwrap();
                 let three = take(&mut second);

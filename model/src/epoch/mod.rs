@@ -47,6 +47,29 @@ impl Epoch {
     }
 }
 
+/// How much an epoch may hold, and how much may wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of records that a source hands on between two barriers, exceeded by one batch; then it
+    /// demands the next epoch, and waits for it to begin. At least 1.
+    pub epoch_bytes_max: usize,
+    /// Bytes of output of a sink that wait to be published. Beyond it nothing more is taken while an
+    /// epoch is being stored or published, and the next one begins as soon as it can.
+    pub unpublished_bytes_max: usize,
+    /// Bytes of a block of an outbox, at least; it goes to the store then.
+    pub block_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            epoch_bytes_max: 256 << 20,
+            unpublished_bytes_max: 256 << 20,
+            block_bytes: 256 << 10,
+        }
+    }
+}
+
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

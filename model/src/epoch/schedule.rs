@@ -33,6 +33,8 @@ pub struct Schedule {
     /// Before that no further epoch begins.
     due: Option<ProcessingTime>,
     has_input_ended: bool,
+    /// Whether somebody waits for the next epoch. Cleared when it begins.
+    is_demanded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +53,13 @@ impl Schedule {
     /// Epochs after `last`, one per `interval`; without one there are none.
     ///
     /// An epoch that takes longer than half of the interval is followed by a rest as long as it
-    /// took, so that a large state never takes more than half of the time.
+    /// took, so that a large state never takes more than half of the time. But one that is demanded
+    /// begins as soon as none is in flight.
     pub const fn new(interval: Option<Span>, last: Epoch) -> Self {
         let phase = if interval.is_some() { Phase::Resting } else { Phase::Over };
-        Self { interval, last, phase, now: None, begun: None, due: None, has_input_ended: false }
+        let (has_input_ended, is_demanded) = (false, false);
+        let (now, begun, due) = (None, None, None);
+        Self { interval, last, phase, now, begun, due, has_input_ended, is_demanded }
     }
 
     /// The epoch that began last: what comes from now on belongs to the one after it.
@@ -83,6 +88,18 @@ impl Schedule {
         }
     }
 
+    /// Somebody has come to a bound, and waits for the next epoch to begin.
+    pub fn demanded(&mut self) -> Next {
+        match self.phase {
+            Phase::Resting => self.begin(Phase::Running),
+            Phase::Running => {
+                self.is_demanded = true;
+                Next::Wait
+            }
+            Phase::Final | Phase::Over => Next::Wait,
+        }
+    }
+
     /// All sources have ended.
     pub fn input_ended(&mut self) -> Next {
         self.has_input_ended = true;
@@ -107,7 +124,11 @@ impl Schedule {
                     let after_rest = now.saturating_add(now.since(begun));
                     self.due = Some(after_rest.max(begun.saturating_add(interval)));
                 }
-                if self.has_input_ended { self.begin(Phase::Final) } else { Next::Wait }
+                match (self.has_input_ended, self.is_demanded) {
+                    (true, _) => self.begin(Phase::Final),
+                    (false, true) => self.begin(Phase::Running),
+                    (false, false) => Next::Wait,
+                }
             }
             Phase::Final => {
                 self.phase = Phase::Over;
@@ -126,6 +147,7 @@ impl Schedule {
 
     fn begin(&mut self, phase: Phase) -> Next {
         self.phase = phase;
+        self.is_demanded = false;
         self.last = self.last.next();
         self.begun = self.now;
         Next::Begin(self.last)
@@ -172,6 +194,19 @@ mod tests {
         schedule.concluded(epoch(9));
         assert_eq!(schedule.tick(at(12_999)), Next::Wait);
         assert_eq!(schedule.tick(at(13_000)), Next::Begin(epoch(10)));
+    }
+
+    #[test]
+    fn an_epoch_that_is_demanded_begins_as_soon_as_none_is_in_flight() {
+        let mut schedule = schedule();
+        schedule.tick(at(0));
+        assert_eq!(schedule.demanded(), Next::Begin(epoch(8)), "before it is due");
+        assert_eq!(schedule.demanded(), Next::Wait, "{EPOCH_1}");
+        schedule.tick(at(9_000));
+        assert_eq!(schedule.concluded(epoch(8)), Next::Begin(epoch(9)), "without a rest");
+        assert_eq!(schedule.concluded(epoch(9)), Next::Wait, "it is demanded once");
+        schedule.input_ended();
+        assert_eq!(schedule.demanded(), Next::Wait, "nothing follows the last");
     }
 
     #[test]

@@ -155,6 +155,12 @@ impl CoordinatorNode {
         self.go_on(next);
     }
 
+    /// Somebody waits for the next epoch to begin.
+    pub fn demanded(&mut self) {
+        let next = self.schedule.demanded();
+        self.go_on(next);
+    }
+
     /// Nothing can be stored any more.
     pub fn give_up(&mut self) {
         let next = self.schedule.give_up();

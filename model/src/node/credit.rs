@@ -3,8 +3,12 @@
 //! A source takes credits for every batch that it hands on, in records and in bytes, and reads no
 //! further once they are used up. A shard gives them back when it has handled the batch, unless
 //! more of its output than is allowed still waits in front of sinks and of other shards: then it
-//! keeps them until that has gone down. So a slow sink stops the sources, through the shards, and
-//! nothing in between can grow without bound. Both sides are plain ledgers: facts in, decision out.
+//! keeps them until that has gone down; and while it is in front of sinks the shard handles nothing
+//! else and fires no further. So a slow sink stops the sources, through the shards, and nothing in
+//! between can grow without bound. Both sides are plain ledgers: facts in, decision out.
+//!
+//! A shard does not wait for other shards, which may wait for it: what one round gives for exchanged
+//! stages is not bounded by this, but by the windows that fire.
 
 /// So many records and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,8 +29,11 @@ pub struct Limits {
     /// Bytes of records in flight per source, exceeded by at most one batch.
     pub in_flight_bytes_max: usize,
     /// Bytes of panes and deltas per shard that wait for sinks and other shards; beyond it, the
-    /// shard keeps the credits of its sources. One step of the shard may exceed it.
+    /// shard keeps the credits of its sources, and waits for the sinks. One slice may exceed it.
     pub output_bytes_max: usize,
+    /// Panes of a stage that a shard fires at a time, its slice; at least 1, and exceeded by what
+    /// one key fires.
+    pub slice_panes: usize,
 }
 
 impl Default for Limits {
@@ -36,6 +43,7 @@ impl Default for Limits {
             in_flight_records_max: 65_536,
             in_flight_bytes_max: 32 << 20,
             output_bytes_max: 32 << 20,
+            slice_panes: 4_096,
         }
     }
 }
@@ -82,31 +90,51 @@ impl Purse {
     }
 }
 
+/// Who takes output of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taker {
+    /// A sink: panes, and late copies.
+    Sink,
+    /// A shard: what it is sent of exchanged stages.
+    Shard,
+}
+
 /// The output of one shard that has not been handled yet, and the credits that it keeps because of
 /// it. `T` says whose credits they are.
 #[derive(Debug)]
 pub struct Backlog<T> {
     bytes_max: usize,
-    /// Bytes in front of sinks and other shards.
-    bytes: usize,
-    /// Credits to be given back. Empty whenever `bytes` is within its limit.
+    /// Bytes in front of sinks.
+    sinks: usize,
+    /// Bytes in front of shards.
+    shards: usize,
+    /// Credits to be given back. Empty whenever what waits is within its limit.
     kept: Vec<(T, Credit)>,
 }
 
 impl<T> Backlog<T> {
     /// Nothing waits.
     pub const fn new(limits: Limits) -> Self {
-        Self { bytes_max: limits.output_bytes_max, bytes: 0, kept: Vec::new() }
+        Self { bytes_max: limits.output_bytes_max, sinks: 0, shards: 0, kept: Vec::new() }
     }
 
     /// Notes output of `bytes` bytes that was sent once.
-    pub fn sent(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_add(bytes);
+    pub fn sent(&mut self, to: Taker, bytes: usize) {
+        let waiting = self.waiting_mut(to);
+        *waiting = waiting.saturating_add(bytes);
     }
 
     /// Notes that output of `bytes` bytes has been handled.
-    pub fn handled(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(bytes);
+    pub fn handled(&mut self, by: Taker, bytes: usize) {
+        let waiting = self.waiting_mut(by);
+        *waiting = waiting.saturating_sub(bytes);
+    }
+
+    const fn waiting_mut(&mut self, taker: Taker) -> &mut usize {
+        match taker {
+            Taker::Sink => &mut self.sinks,
+            Taker::Shard => &mut self.shards,
+        }
     }
 
     /// Notes that `credit` is owed to `owner`.
@@ -114,9 +142,20 @@ impl<T> Backlog<T> {
         self.kept.push((owner, credit));
     }
 
+    /// Whether the shard may give sinks more.
+    pub const fn has_room(&self) -> bool {
+        self.sinks <= self.bytes_max
+    }
+
+    /// Bytes in front of sinks.
+    pub const fn in_front_of_sinks(&self) -> usize {
+        self.sinks
+    }
+
     /// The credits that go back now: all, unless too much waits.
     pub fn due(&mut self) -> Vec<(T, Credit)> {
-        if self.bytes > self.bytes_max { Vec::new() } else { std::mem::take(&mut self.kept) }
+        let waiting = self.sinks.saturating_add(self.shards);
+        if waiting > self.bytes_max { Vec::new() } else { std::mem::take(&mut self.kept) }
     }
 }
 
@@ -129,6 +168,7 @@ mod tests {
         in_flight_records_max: 10,
         in_flight_bytes_max: 100,
         output_bytes_max: 50,
+        slice_panes: 1,
     };
 
     #[test]
@@ -157,15 +197,23 @@ mod tests {
         let mut backlog = Backlog::new(LIMITS);
         backlog.owe("a", one);
         assert_eq!(backlog.due(), [("a", one)]);
-        backlog.sent(50);
+        backlog.sent(Taker::Shard, 30);
+        backlog.sent(Taker::Sink, 20);
         backlog.owe("a", one);
         assert_eq!(backlog.due(), [("a", one)], "the limit itself is allowed");
-        backlog.sent(1);
+        backlog.sent(Taker::Sink, 1);
         backlog.owe("a", one);
         backlog.owe("b", one);
         assert_eq!(backlog.due(), []);
-        backlog.handled(1);
+        assert!(backlog.has_room(), "it does not wait for shards, which may wait for it");
+        backlog.handled(Taker::Sink, 1);
         assert_eq!(backlog.due(), [("a", one), ("b", one)]);
         assert_eq!(backlog.due(), []);
+        backlog.sent(Taker::Sink, 31);
+        assert!(!backlog.has_room());
+        backlog.handled(Taker::Shard, 30);
+        assert!(!backlog.has_room());
+        backlog.handled(Taker::Sink, 1);
+        assert!(backlog.has_room());
     }
 }

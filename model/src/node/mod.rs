@@ -22,7 +22,7 @@ mod store;
 
 pub use coordinator::{CoordinatorNode, FromCoordinator};
 pub use gate::Gate;
-pub use outbox::{Owed, SinkOutbox};
+pub use outbox::{Owed, Publish, SinkOutbox};
 pub use shard::{FromShard, Route, ShardNode, ShardParts};
 pub use sink::{Overtaken, SinkOrder};
 pub use source::{FromSource, SourceNode, SourceParts, Stand};

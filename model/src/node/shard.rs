@@ -3,13 +3,15 @@
 //!
 //! Each message is one step of the machine; what it gives goes out at once: panes and late copies to
 //! the sinks, deltas and stage marks to the other shards, and behind them the watermark they belong
-//! to. Invariants: credits of every batch go back exactly once, also after a failure, so that
-//! sources can always drain; and a cycle is finished, also by a shard that has failed, so that the
-//! others can go on and end.
+//! to. A step that fires very much gives it in slices, and while too much waits in front of sinks
+//! the shard is held: whoever brings it messages keeps them, in their order, until it is not.
+//! Invariants: credits of every batch go back exactly once, also after a failure, so that sources can
+//! always drain; and a cycle is finished, also by a shard that has failed, so that the others can go
+//! on and end.
 
 use super::Mark;
 use super::closing::{Closing, Step};
-use super::credit::{Backlog, Credit, Limits};
+use super::credit::{Backlog, Credit, Limits, Taker};
 use crate::engine::Cycle;
 use crate::epoch::Epoch;
 use crate::image::{Cut, ImageError};
@@ -126,7 +128,7 @@ impl<T> ShardNode<T> {
     /// A shard that has handled nothing.
     pub fn new(parts: ShardParts) -> Self {
         Self {
-            shard: parts.shard,
+            shard: parts.shard.in_slices(parts.limits.slice_panes),
             routes: parts.routes,
             backlog: Backlog::new(parts.limits),
             closing: parts.closing,
@@ -169,6 +171,17 @@ impl<T> ShardNode<T> {
         &self.shard
     }
 
+    /// Whether it must be given nothing but what [`ShardNode::handled`] takes: a step is not done, or
+    /// too much of its output waits in front of sinks.
+    pub const fn is_held(&self) -> bool {
+        !self.has_failed && (self.shard.is_firing() || !self.backlog.has_room())
+    }
+
+    /// Bytes of its output that wait in front of sinks: within their limit, but for one slice.
+    pub const fn in_front_of_sinks(&self) -> usize {
+        self.backlog.in_front_of_sinks()
+    }
+
     /// Records that the machine has taken.
     pub const fn records_taken(&self) -> u64 {
         self.records
@@ -208,7 +221,6 @@ impl<T> ShardNode<T> {
     /// Takes a mark of an exchange.
     pub fn stage_marked(&mut self, mark: &ExchangeMark) {
         self.step(|shard, output| shard.mark(mark, output));
-        self.tell_finished();
     }
 
     /// Takes the time.
@@ -225,8 +237,9 @@ impl<T> ShardNode<T> {
     }
 
     /// Output of so many bytes has been handled.
-    pub fn handled(&mut self, bytes: usize) {
-        self.backlog.handled(bytes);
+    pub fn handled(&mut self, by: Taker, bytes: usize) {
+        self.backlog.handled(by, bytes);
+        self.go_on();
         self.give_back();
     }
 
@@ -239,23 +252,35 @@ impl<T> ShardNode<T> {
             return false;
         }
         let result = step(&mut self.shard, &mut self.output);
-        self.forward();
-        match result {
-            Ok(()) => true,
-            Err(error) => {
-                self.has_failed = true;
-                self.out.push(FromShard::Failed(error));
-                self.skip(self.shard.cycle_begun());
-                false
-            }
+        if self.has_given(result) {
+            self.go_on();
         }
+        !self.has_failed
+    }
+
+    /// Goes on with a step that is not done, as long as there is room for what it gives.
+    fn go_on(&mut self) {
+        while self.shard.is_firing() && self.backlog.has_room() && !self.has_failed {
+            let result = self.shard.go_on(&mut self.output);
+            self.has_given(result);
+        }
+    }
+
+    /// A slice has been given; returns whether it has not failed.
+    fn has_given(&mut self, result: Result<(), StageError>) -> bool {
+        self.forward();
+        if let Err(error) = result {
+            self.has_failed = true;
+            self.out.push(FromShard::Failed(error));
+            self.skip(self.shard.cycle_begun());
+        }
+        !self.has_failed
     }
 
     /// A shard that has failed ends its cycles all the same.
     fn skip(&mut self, cycle: u64) {
         self.shard.skip_cycle(cycle, &mut self.output);
         self.forward();
-        self.tell_finished();
     }
 
     fn cycle(&mut self, cycle: Cycle) {
@@ -263,7 +288,6 @@ impl<T> ShardNode<T> {
             return self.skip(cycle.number);
         }
         self.step(|shard, output| shard.cycle(cycle, output));
-        self.tell_finished();
     }
 
     /// Behind what a cycle gave: it is finished, unless others have not ended theirs.
@@ -284,26 +308,31 @@ impl<T> ShardNode<T> {
         }
         for (to, deltas) in std::mem::take(&mut self.output.exchanges) {
             let bytes = deltas.brought.bytes();
-            self.backlog.sent(bytes);
+            self.backlog.sent(Taker::Shard, bytes);
             self.out.push(FromShard::Exchanged { to, deltas, bytes });
         }
         for mark in std::mem::take(&mut self.output.marks) {
             self.out.push(FromShard::StageMarked(mark));
         }
         self.output.dropped.clear();
+        // Nothing has passed, and no cycle is finished, before all of it has fired.
+        if self.shard.is_firing() {
+            return;
+        }
         // Behind the panes: what the slowest stage of this shard has completed.
         let watermark = self.shard.passed();
         if watermark > self.passed {
             self.passed = watermark;
             self.out.push(FromShard::Passed(watermark));
         }
+        self.tell_finished();
     }
 
     fn emit(&mut self, panes: PaneBatch) {
         let (bytes, panes) = (panes.bytes(), Arc::new(panes));
         let route = self.routes.get(panes.stage.index());
         for sink in route.map(|route| &route.panes).into_iter().flatten() {
-            self.backlog.sent(bytes);
+            self.backlog.sent(Taker::Sink, bytes);
             self.out.push(FromShard::Panes { sink: *sink, panes: panes.clone(), bytes });
         }
     }
@@ -318,7 +347,7 @@ impl<T> ShardNode<T> {
                 continue;
             }
             let bytes = told.bytes();
-            self.backlog.sent(bytes);
+            self.backlog.sent(Taker::Sink, bytes);
             self.out.push(FromShard::Late { sink: *sink, late: told.clone(), bytes });
         }
     }

@@ -58,6 +58,9 @@ pub enum FromSource {
         /// The last cycle that it knows to have begun.
         after: u64,
     },
+    /// To the coordinator: it has handed on as much as an epoch may hold, and waits for the next
+    /// one to begin.
+    Demanded,
     /// To the coordinator: it reads no more.
     Ended {
         /// Whether it has come to the end of its input.
@@ -72,7 +75,7 @@ enum Phase {
     Starting,
     /// A turn is on its way to it.
     Reading,
-    /// It waits for credits.
+    /// It waits for credits, or for an epoch to begin.
     Waiting,
     /// It waits for its turn, with records in hand.
     Aligning,
@@ -93,6 +96,9 @@ pub struct SourceParts {
     pub engine: Engine,
     /// How much may be in flight.
     pub limits: Limits,
+    /// Bytes that it may hand on between two barriers, at least 1, exceeded by one batch; no end if
+    /// nothing is stored.
+    pub epoch_bytes_max: Option<usize>,
     /// Whether what was read waits for its turn.
     pub is_in_step: bool,
 }
@@ -103,6 +109,9 @@ pub struct SourceNode {
     partition: u32,
     ingest: Ingest,
     purse: Purse,
+    epoch_bytes_max: Option<usize>,
+    /// Bytes handed on since the last barrier.
+    epoch_bytes: usize,
     /// Where it stops reading for now.
     cut: Cut,
     phase: Phase,
@@ -125,6 +134,8 @@ impl SourceNode {
             partition: parts.partition,
             ingest: parts.ingest,
             purse: Purse::new(parts.limits),
+            epoch_bytes_max: parts.epoch_bytes_max,
+            epoch_bytes: 0,
             cut: Cut::new(parts.engine),
             phase: Phase::Starting,
             is_in_step: parts.is_in_step,
@@ -167,7 +178,7 @@ impl SourceNode {
         if self.phase != Phase::Reading {
             return None;
         }
-        let room = self.purse.room();
+        let room = self.room();
         if room.is_none() {
             self.go_on();
         }
@@ -250,11 +261,29 @@ impl SourceNode {
         self.phase == Phase::Waiting
     }
 
+    /// Its barrier for an epoch has been sent: what it hands on belongs to the next one.
+    pub fn epoch_begun(&mut self) {
+        self.epoch_bytes = 0;
+        if self.phase == Phase::Waiting {
+            self.go_on();
+        }
+    }
+
+    /// How many records may be read now; `None` if none may, until a credit comes back or an epoch
+    /// begins.
+    fn room(&self) -> Option<usize> {
+        self.purse.room().filter(|_| !self.is_epoch_full())
+    }
+
+    fn is_epoch_full(&self) -> bool {
+        self.epoch_bytes_max.is_some_and(|max| self.epoch_bytes >= max.max(1))
+    }
+
     /// Goes on reading, if it has not come to its cut and there are credits.
     fn go_on(&mut self) {
         if self.cut.is_reached() {
             self.phase = Phase::AtCut;
-        } else if self.purse.room().is_some() {
+        } else if self.room().is_some() {
             self.phase = Phase::Reading;
             return self.out.push(FromSource::Turn);
         } else {
@@ -273,10 +302,17 @@ impl SourceNode {
         let has_records = !batch.is_empty();
         self.cut.read(batch.len());
         let mut taken = self.ingest.take(batch, self.around);
+        let mut is_demanding = false;
         for (shard, batch) in std::mem::take(&mut taken.parts) {
             let credit = Credit { records: batch.len(), bytes: batch.bytes() };
             self.purse.take(credit);
+            let was_full = self.is_epoch_full();
+            self.epoch_bytes = self.epoch_bytes.saturating_add(credit.bytes);
+            is_demanding |= !was_full && self.is_epoch_full();
             self.out.push(FromSource::Records { shard, batch, credit });
+        }
+        if is_demanding {
+            self.out.push(FromSource::Demanded);
         }
         let reader = if stand == Stand::Pending { Reader::AtEnd } else { Reader::Behind };
         self.report(has_records, reader);

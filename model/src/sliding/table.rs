@@ -13,11 +13,11 @@ use super::grid::{Grid, Touched};
 use super::slices::Slices;
 use crate::aggregate::{AggregateLayout, Overflow};
 use crate::engine::Engine;
+use crate::firing::{self, Fires, Flow, Otherwise};
 use crate::image::Dirty;
 use crate::key::is_same_key;
 use crate::pane::Timing;
 use crate::plan::Stage;
-use crate::round::Fires;
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
 use crate::time::{EventTime, ProcessingTime, Watermark, Window};
@@ -67,6 +67,10 @@ pub(crate) struct SlidingTable {
     by_key: HashTable<ActorId>,
     /// Actors by the end of their next window; only the one that they have now counts.
     deadlines: BTreeMap<EventTime, Vec<ActorId>>,
+    /// The bucket that is being worked on: its deadline, and its actors. Empty between two rounds.
+    bucket: (EventTime, firing::Due<ActorId>),
+    /// The next actor at a mark that is not done. `None` between two rounds.
+    marking: Option<ActorId>,
     /// The last tick.
     now: ProcessingTime,
     /// The next mark of early firing on the clock. `None` if there is nothing to fire.
@@ -93,6 +97,8 @@ impl SlidingTable {
             free: Vec::new(),
             by_key: HashTable::new(),
             deadlines: BTreeMap::new(),
+            bucket: (EventTime::MIN, firing::Due::default()),
+            marking: None,
             now: ProcessingTime::from_millis(i64::MIN),
             due: None,
             dirty: None,
@@ -229,15 +235,18 @@ impl SlidingTable {
         due: Due,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
+    ) -> Result<Flow, Overflow> {
         let Self { windows, grid, keys, actors, sum, .. } = self;
         let at = id as usize * self.key_words;
         let key = keys.get(at..at + self.key_words).unwrap_or_default();
-        let Some(actor) = actors.get_mut(id as usize) else { return Ok(()) };
+        let Some(actor) = actors.get_mut(id as usize) else { return Ok(Flow::Done) };
         let hash = windows.cells.hash(key);
         while let Some(window) = actor.next
             && due.holds(window)
         {
+            if fired.is_full() {
+                return Ok(Flow::More);
+            }
             sum.fill(0);
             let layout = (&windows.rules.aggregates, symbols);
             actor.slices.merge(window, sum, layout)?;
@@ -253,7 +262,7 @@ impl SlidingTable {
             Some(next) => self.deadlines.entry(next.end()).or_default().push(id),
             None => self.retire(id),
         }
-        Ok(())
+        Ok(Flow::Done)
     }
 
     /// Fires all windows that have news, none of which is complete: from here on they have none.
@@ -262,29 +271,43 @@ impl SlidingTable {
         timing: Timing,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
+    ) -> Result<Flow, Overflow> {
         self.due = None;
-        for id in 0..self.actors.len() {
-            if self.actors.get(id).is_some_and(|actor| actor.next.is_some()) {
-                self.fire_windows(id as ActorId, Due::All(timing), fired, symbols)?;
+        let mut id = self.marking.take().unwrap_or(0);
+        while let Some(actor) = self.actors.get(id as usize) {
+            let has_news = actor.next.is_some();
+            if has_news && self.fire_windows(id, Due::All(timing), fired, symbols)? == Flow::More {
+                self.marking = Some(id);
+                return Ok(Flow::More);
             }
+            id += 1;
         }
         self.deadlines.clear();
-        Ok(())
+        Ok(Flow::Done)
     }
 
-    /// Takes the time.
-    pub(crate) fn tick(
+    /// Fires windows of the actors of the bucket that is being worked on.
+    fn fire_bucket(
         &mut self,
-        now: ProcessingTime,
+        before: Watermark,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        self.now = self.now.max(now);
-        if self.due.is_some_and(|due| due <= self.now) {
-            self.mark(Timing::Early, fired, symbols)?;
+    ) -> Result<Flow, Overflow> {
+        let (deadline, _) = self.bucket;
+        // Windows fire in the order of their ends, those that are kept among them.
+        if self.windows.fire_due(|at| at < deadline, before, fired, symbols)? == Flow::More {
+            return Ok(Flow::More);
         }
-        Ok(())
+        while let Some(id) = self.bucket.1.first() {
+            let next = self.actors.get(id as usize).and_then(|actor| actor.next);
+            let is_due = next.is_some_and(|next| next.end() == deadline);
+            let due = Due::Complete(deadline);
+            if is_due && self.fire_windows(id, due, fired, symbols)? == Flow::More {
+                return Ok(Flow::More);
+            }
+            self.bucket.1.pass();
+        }
+        Ok(Flow::Done)
     }
 
     /// Whether no window, slice or deadline is left.
@@ -363,11 +386,13 @@ impl Fires for SlidingTable {
         _: Option<Watermark>,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        self.windows.end_round(None, fired, symbols)?;
+    ) -> Result<Flow, Overflow> {
+        if self.windows.end_round(None, fired, symbols)? == Flow::More {
+            return Ok(Flow::More);
+        }
         match self.early {
             Early::EachRound => self.mark(Timing::Early, fired, symbols),
-            Early::Never | Early::Every(_) => Ok(()),
+            Early::Never | Early::Every(_) => Ok(Flow::Done),
         }
     }
 
@@ -376,30 +401,46 @@ impl Fires for SlidingTable {
         watermark: Watermark,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        if watermark <= self.windows.watermark {
-            return Ok(());
-        }
-        let before = std::mem::replace(&mut self.windows.watermark, watermark);
-        while let Some(bucket) = self.deadlines.first_entry() {
-            let deadline = *bucket.key();
-            if deadline > watermark.0 {
-                break;
+    ) -> Result<Flow, Overflow> {
+        let Some(before) = self.windows.rise(watermark) else { return Ok(Flow::Done) };
+        loop {
+            if self.bucket.1.first().is_some()
+                && self.fire_bucket(before, fired, symbols)? == Flow::More
+            {
+                return Ok(Flow::More);
             }
-            let due = bucket.remove();
-            // Windows fire in the order of their ends, those that are kept among them.
-            self.windows.fire_due(|at| at < deadline, before, fired, symbols)?;
-            for id in due {
-                let next = self.actors.get(id as usize).and_then(|actor| actor.next);
-                if next.is_some_and(|next| next.end() == deadline) {
-                    self.fire_windows(id, Due::Complete(deadline), fired, symbols)?;
+            match self.deadlines.first_entry() {
+                Some(first) if *first.key() <= watermark.0 => {
+                    self.bucket = (*first.key(), firing::Due::of(first.remove()));
                 }
+                Some(_) | None => break,
             }
         }
-        self.windows.fire_due(|at| at <= watermark.0, before, fired, symbols)
+        self.bucket.1 = firing::Due::default();
+        let flow = self.windows.fire_due(|at| at <= watermark.0, before, fired, symbols)?;
+        Ok(self.windows.delivered(flow))
     }
 
-    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<Flow, Overflow> {
         self.mark(Timing::TimedOut, fired, symbols)
+    }
+
+    fn otherwise(
+        &mut self,
+        what: &Otherwise,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<Flow, Overflow> {
+        match what {
+            Otherwise::Tick(now) => {
+                self.now = self.now.max(*now);
+                let is_due = self.due.is_some_and(|due| due <= self.now);
+                if is_due || self.marking.is_some() {
+                    return self.mark(Timing::Early, fired, symbols);
+                }
+                Ok(Flow::Done)
+            }
+            Otherwise::Nothing | Otherwise::Shares(_) | Otherwise::Signal(_) => Ok(Flow::Done),
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::account::{DropReason, StageAccount};
 use crate::aggregate::{AggregateLayout, Overflow, ValuesRef};
 use crate::candidates::{CandidateLayout, Candidates, EntryId};
 use crate::cells::hash_words;
+use crate::firing::{Due, Fires, Flow};
 use crate::image::Dirty;
 use crate::intake::regroup;
 use crate::key::{KeyLayout, KeyPacker};
@@ -22,7 +23,6 @@ use crate::late::Aside;
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
 use crate::plan::{PaneCopy, PaneInput, Stage, TopK};
 use crate::ranking::{self, Ranked};
-use crate::round::Fires;
 use crate::symbol::Symbols;
 use crate::table::{Fired, Rules};
 use crate::time::{EventTime, Lateness, Watermark, Window, judge};
@@ -75,6 +75,17 @@ pub(crate) struct Group {
     pub(crate) is_touched: bool,
 }
 
+/// A watermark on its way to the groups, slice by slice.
+#[derive(Debug)]
+struct Delivery {
+    /// The watermark before it.
+    before: Watermark,
+    /// How many groups there were.
+    groups: usize,
+    /// Groups of a deadline that has come.
+    due: Due<GroupId>,
+}
+
 /// All top-K actors of one stage in one shard.
 #[derive(Debug)]
 pub(crate) struct TopKTable {
@@ -96,6 +107,11 @@ pub(crate) struct TopKTable {
     deadlines: BTreeMap<EventTime, Vec<GroupId>>,
     /// Groups with late news. Cleared at the end of the round.
     touched: Vec<GroupId>,
+    /// The watermark before, while one is delivered, and the groups that are due. `None` between
+    /// two rounds.
+    delivery: Option<Delivery>,
+    /// Groups that are asked one after the other. `None` between two rounds.
+    asked: Option<Due<GroupId>>,
     pub(crate) watermark: Watermark,
     pub(crate) account: StageAccount,
     window: WindowFn,
@@ -135,6 +151,8 @@ impl TopKTable {
             hasher: foldhash::fast::RandomState::default(),
             deadlines: BTreeMap::new(),
             touched: Vec::new(),
+            delivery: None,
+            asked: None,
             watermark: Watermark::MIN,
             account: StageAccount {
                 cut: vec![0; rules.aggregates.accumulators().len()],
@@ -350,6 +368,29 @@ impl TopKTable {
         self.free.push(number);
     }
 
+    /// A group whose deadline has come sees the watermark; `before` is the one that it saw last.
+    fn deliver(
+        &mut self,
+        number: GroupId,
+        before: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let window = self.groups.get(number as usize).and_then(|group| group.window);
+        let Some(window) = window else { return Ok(()) };
+        let lateness = judge(window, self.watermark, self.rules.allowed_lateness);
+        let is_last = lateness == Lateness::Expired;
+        let timing = if before.0 < window.end() { Timing::OnTime } else { Timing::Late };
+        self.fire(number, (timing, is_last), fired, symbols)?;
+        if is_last {
+            self.remove(number);
+        } else {
+            let expiry = window.end().saturating_add(self.rules.allowed_lateness);
+            self.deadlines.entry(expiry).or_default().push(number);
+        }
+        Ok(())
+    }
+
     /// Whether no group and no deadline is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_parent.is_empty() && self.deadlines.is_empty()
@@ -469,6 +510,7 @@ fn group_hash(hasher: &foldhash::fast::RandomState, parent: &[u64], window: Wind
     state.write_i64(window.end().as_millis());
     state.finish()
 }
+
 impl Fires for TopKTable {
     /// Ends a round that brought deltas: groups with late news fire once. Where the stage below
     /// fires early, so do groups with early news, unless `upcoming`, the watermark of the same
@@ -478,8 +520,15 @@ impl Fires for TopKTable {
         upcoming: Option<Watermark>,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        for number in std::mem::take(&mut self.touched) {
+    ) -> Result<Flow, Overflow> {
+        let asked = self.asked.take();
+        let mut asked = asked.unwrap_or_else(|| Due::of(std::mem::take(&mut self.touched)));
+        while let Some(number) = asked.first() {
+            if fired.is_full() {
+                self.asked = Some(asked);
+                return Ok(Flow::More);
+            }
+            asked.pass();
             let window = self.groups.get(number as usize).and_then(|group| group.window);
             let Some(window) = window else { continue };
             let is_early = self.watermark.0 < window.end();
@@ -492,7 +541,7 @@ impl Fires for TopKTable {
             let timing = if is_early { Timing::Early } else { Timing::Late };
             self.fire(number, (timing, false), fired, symbols)?;
         }
-        Ok(())
+        Ok(Flow::Done)
     }
 
     /// Delivers a watermark to the groups that are due.
@@ -501,47 +550,55 @@ impl Fires for TopKTable {
         watermark: Watermark,
         fired: &mut Fired,
         symbols: &Symbols,
-    ) -> Result<(), Overflow> {
-        if watermark <= self.watermark {
-            return Ok(());
-        }
-        let before = std::mem::replace(&mut self.watermark, watermark);
-        let left = self.by_parent.len();
-        while let Some(bucket) = self.deadlines.first_entry() {
-            if *bucket.key() > watermark.0 {
-                break;
-            }
-            for number in bucket.remove() {
-                let window = self.groups.get(number as usize).and_then(|group| group.window);
-                let Some(window) = window else { continue };
-                let is_last =
-                    judge(window, watermark, self.rules.allowed_lateness) == Lateness::Expired;
-                let is_on_time = before.0 < window.end();
-                let timing = if is_on_time { Timing::OnTime } else { Timing::Late };
-                self.fire(number, (timing, is_last), fired, symbols)?;
-                if is_last {
-                    self.remove(number);
-                } else {
-                    let expiry = window.end().saturating_add(self.rules.allowed_lateness);
-                    self.deadlines.entry(expiry).or_default().push(number);
+    ) -> Result<Flow, Overflow> {
+        let mut delivery = match self.delivery.take() {
+            Some(delivery) => delivery,
+            None if watermark <= self.watermark => return Ok(Flow::Done),
+            None => Delivery {
+                before: std::mem::replace(&mut self.watermark, watermark),
+                groups: self.by_parent.len(),
+                due: Due::default(),
+            },
+        };
+        loop {
+            while let Some(number) = delivery.due.first() {
+                if fired.is_full() {
+                    self.delivery = Some(delivery);
+                    return Ok(Flow::More);
                 }
+                delivery.due.pass();
+                self.deliver(number, delivery.before, fired, symbols)?;
+            }
+            match self.deadlines.first_entry() {
+                Some(first) if *first.key() <= watermark.0 => {
+                    delivery.due = Due::of(first.remove());
+                }
+                Some(_) | None => break,
             }
         }
-        if self.by_parent.len() < left {
+        if self.by_parent.len() < delivery.groups {
             self.spare.truncate(std::mem::take(&mut self.come));
         }
-        Ok(())
+        Ok(Flow::Done)
     }
 
     /// The watermark has stood still for too long: groups that it has not completed emit what they
     /// hold.
-    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<(), Overflow> {
-        for number in 0..self.groups.len() as GroupId {
+    fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<Flow, Overflow> {
+        let asked = self.asked.take();
+        let mut asked =
+            asked.unwrap_or_else(|| Due::of((0..self.groups.len() as GroupId).collect()));
+        while let Some(number) = asked.first() {
+            if fired.is_full() {
+                self.asked = Some(asked);
+                return Ok(Flow::More);
+            }
+            asked.pass();
             let window = self.groups.get(number as usize).and_then(|group| group.window);
             if window.is_some_and(|window| self.watermark.0 < window.end()) {
                 self.fire(number, (Timing::TimedOut, false), fired, symbols)?;
             }
         }
-        Ok(())
+        Ok(Flow::Done)
     }
 }

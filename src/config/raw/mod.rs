@@ -94,10 +94,12 @@ raw_table! {
         in_flight_records: Whole<1, 1_000_000_000> = Default("65536"),
         /// Bytes that the records in flight of a source take, exceeded by at most one batch.
         in_flight_bytes: Size = Default("\"32MiB\""),
-        /// Bytes of results of each shard that no sink has written yet; what one watermark makes complete may exceed it.
+        /// Bytes of results of each shard that no sink has written yet, exceeded by what is emitted at a time.
         output_bytes: Size = Default("\"32MiB\""),
         /// How long a run that is to end may take to let pass what is on its way, or `"off"`; then it ends at once.
         drain_timeout: Limit = Default("\"30s\""),
+        /// Results of a group that a shard emits at a time, where one watermark makes very many complete, exceeded by those of one key; 1 to 1000000.
+        slice_panes: Whole<1, 1_000_000> = Default("4096"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Raw types of `[state]`.
 
-use super::quantity::Period;
+use super::quantity::{Period, Size};
 use super::reader::Presence::{Default, Required};
 use super::table::raw_table;
 
@@ -11,5 +11,9 @@ raw_table! {
         dir: String = Required,
         /// How often state is stored; results come out as often, once they are stored.
         epoch: Period = Default("\"1s\""),
+        /// Bytes of records that a source hands on between the beginnings of two epochs, exceeded by one batch; then it waits for the next one, which begins as soon as it can.
+        max_epoch_bytes: Size = Default("\"256MiB\""),
+        /// Bytes of results of each sink that wait to be published, in the state directory. Beyond it the next epoch begins as soon as it can, and while one waits to be published, nothing more is taken.
+        max_unpublished_bytes: Size = Default("\"256MiB\""),
     }
 }

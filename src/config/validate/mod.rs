@@ -117,6 +117,7 @@ fn limits(raw: &RawConfig) -> Option<Limits> {
         in_flight_records_max: raw.in_flight_records.value()?.count(),
         in_flight_bytes_max: raw.in_flight_bytes.value()?.0,
         output_bytes_max: raw.output_bytes.value()?.0,
+        slice_panes: raw.slice_panes.value()?.count(),
     })
 }
 

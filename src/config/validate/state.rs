@@ -5,6 +5,7 @@ use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
 use crate::config::raw::sink::RawSink;
 use nilometer_model::engine::Engine;
+use nilometer_model::epoch::Bounds;
 use std::path::PathBuf;
 
 /// Where state is stored, if it is; `None` if that is wrong, which has then been reported.
@@ -40,5 +41,10 @@ pub(crate) fn state(
         }
     }
     let (dir, interval) = (state.value.dir.value()?, state.value.epoch.value()?.0);
-    Some(Some(StateConfig { dir: PathBuf::from(dir), interval }))
+    let bounds = Bounds {
+        epoch_bytes_max: state.value.max_epoch_bytes.value()?.0,
+        unpublished_bytes_max: state.value.max_unpublished_bytes.value()?.0,
+        ..Bounds::default()
+    };
+    Some(Some(StateConfig { dir: PathBuf::from(dir), interval, bounds }))
 }
