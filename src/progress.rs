@@ -2,6 +2,7 @@
 //! long the rest will take. Only on a terminal; elsewhere nothing is drawn.
 
 use crate::failure::tell;
+use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nilometer_actors::meter::Meters;
@@ -50,7 +51,12 @@ impl Bar {
         let rate = records as f64 / self.begun.elapsed().as_secs_f64().max(0.001);
         self.bar.set_length(total);
         self.bar.set_position(done);
-        self.bar.set_message(format!("{} records, {}/s", grouped(records), grouped(rate as u64)));
+        let mut message = format!("{} records, {}/s", grouped(records), grouped(rate as u64));
+        if let Some(state) = StateSummary::now(meters) {
+            message.push_str(", ");
+            message.push_str(&state.describe_shortly());
+        }
+        self.bar.set_message(message);
     }
 
     /// Prints a line above the bar.

@@ -14,6 +14,7 @@ use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
 use crate::standing::{describe, describe_standstill};
 use crate::summary::Summary;
+use crate::summary_state::StateSummary;
 use crate::supervision::{Supervision, abort_on_panic};
 use crate::{state, summary_table, topology};
 use actix::System;
@@ -39,7 +40,8 @@ With --state results come out once they are stored, every second: kill the proce
 start it again, and files hold what they would have held. A state belongs to one pipeline.
 
 Ctrl-C or SIGTERM: reads no more, emits what is due, and ends with exit code 0; a second one, or
---drain-timeout, ends at once, which loses nothing of a state. SIGUSR1: says on stderr how the watermark stands and who holds it.";
+--drain-timeout, ends at once, which loses nothing of a state. SIGUSR1: says on stderr how the watermark stands
+and who holds it, and what storing state costs.";
 
 /// What to run.
 #[derive(Debug, Args)]
@@ -208,6 +210,9 @@ async fn drive(
                 let standing = node.meters().standing();
                 let told = standing.map(|standing| describe(&standing, node.names()));
                 bar.say(&told.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
+                if let Some(state) = StateSummary::now(node.meters()) {
+                    bar.say(&state.describe());
+                }
             }
             () = drain.runs_out() => {
                 bar.clear();

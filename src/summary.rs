@@ -3,6 +3,7 @@
 //! Facts in, numbers out: made from what the actors counted, checked here, printed as a table for
 //! people and as JSON for programs. The JSON is public (`docs/output.md`).
 
+use crate::summary_state::StateSummary;
 use nilometer_actors::node::Outcome;
 use nilometer_connectors::account::{Counts, Datagrams};
 use nilometer_model::account::StageAccount;
@@ -22,6 +23,9 @@ pub struct Summary {
     pub stages: Stages,
     /// What was remarkable about records and input, by name; no outcomes.
     pub marks: Counts,
+    /// What storing state has cost, where it is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateSummary>,
 }
 
 /// Outcomes of the records read: each has exactly one.
@@ -176,6 +180,7 @@ impl Summary {
             datagrams: account.datagrams,
             stages: Stages(stages.collect()),
             marks: account.marks,
+            state: StateSummary::of(outcome),
         };
         summary.check(outcome.failures.is_empty())?;
         Ok(summary)

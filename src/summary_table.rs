@@ -2,6 +2,7 @@
 
 use crate::standing::describe;
 use crate::summary::{StageSummary, Summary};
+use crate::summary_state::StateSummary;
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use nilometer_actors::node::Outcome;
 use nilometer_connectors::account::Counts;
@@ -120,15 +121,7 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
         };
         sentences.push(format!("sink `{}`: {written}{broken}", sink.name));
     }
-    if let Some(store) = &outcome.store {
-        let pauses = outcome.shards.iter().filter_map(|shard| shard.pause_max);
-        let pause = pauses.max().unwrap_or_default().as_secs_f64() * 1_000.0;
-        sentences.push(format!(
-            "state: {} epochs stored, {} bytes; the longest pause of a shard was {pause:.1} ms",
-            grouped(store.epochs),
-            grouped(store.bytes)
-        ));
-    }
+    sentences.extend(summary.state.as_ref().map(StateSummary::describe));
     if let Some(standing) = &outcome.standing
         && standing.watermark != Watermark::MAX
     {
@@ -194,6 +187,7 @@ mod tests {
                 datagrams: Datagrams::default(),
                 stages: Stages(vec![stage]),
                 marks: Counts::default(),
+                state: None,
             };
             let text = stages(&summary);
             assert!(text.contains(header) && text.contains(row), "{text}");

@@ -192,6 +192,11 @@ fn one_process_at_a_time_and_a_drain_is_gone_on_with() {
     // The account goes on, too: all records of both runs, and each has an outcome.
     let summary: serde_json::Value = serde_json::from_str(&place.read("summary.json")).unwrap();
     let count = |name: &str| summary["records"][name].as_u64().unwrap();
+    let cost = |name: &str| summary["state"][name].as_f64().unwrap();
+    for name in ["epochs", "bytes", "last_epoch_bytes", "disk_bytes", "open_ms", "epoch_ms"] {
+        assert!(cost(name) > 0.0, "{name}: {summary}");
+    }
+    assert!(cost("epoch_ms_max") >= cost("epoch_ms") && cost("bytes") > cost("last_epoch_bytes"));
     assert_eq!((count("read"), count("in_flight")), (count("accepted"), 0));
     let flows = after.lines().map(|line| {
         let pane: serde_json::Value = serde_json::from_str(line).unwrap();

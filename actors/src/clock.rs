@@ -28,6 +28,19 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (work(), begun.elapsed())
 }
 
+/// Since when something has been under way.
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 impl ClockActor {
     fn tick(&mut self) {
         // Saturates for a clock that stands before 1970 or beyond the type.

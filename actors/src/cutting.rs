@@ -69,6 +69,7 @@ impl ShardActor {
         let epoch = cutting.gate.epoch();
         let (cut, took) = clock::timed(|| self.machine.cut(epoch));
         cutting.pause_max = took.max(cutting.pause_max);
+        self.links.meters.set_pause(took);
         match cut {
             // The state of a failed step is no state: without this part the epoch never counts.
             _ if self.machine.has_failed() => {}

@@ -3,12 +3,14 @@
 //! Each is written by one actor, once per batch, and is only as exact as that: what has to add up
 //! comes with the [`crate::report`]s at the end. How the watermark stands is noted with each tick.
 
+use crate::report::StoreReport;
 use nilometer_connectors::source::Progress;
 use nilometer_model::epoch::Epoch;
 use nilometer_model::time::{EventTime, Watermark};
 use nilometer_model::watermark::Standing;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Whether an actor is in a call that may take as long as others like: to its input, its output or
 /// the disk.
@@ -68,6 +70,10 @@ pub struct Meters {
     watermark: AtomicI64,
     /// Number of the last epoch that is durable.
     durable: AtomicU64,
+    /// Microseconds of the longest pause of a shard. Rises only.
+    pause_max: AtomicU64,
+    /// Locked by the store for as long as it takes to put another in its place.
+    store: Mutex<Option<StoreReport>>,
     /// Locked by the coordinator for as long as it takes to put another in its place.
     standing: Mutex<Option<Standing>>,
 }
@@ -80,6 +86,8 @@ impl Meters {
             storing: Busy::default(),
             watermark: AtomicI64::new(Watermark::MIN.0.as_millis()),
             durable: AtomicU64::new(0),
+            pause_max: AtomicU64::new(0),
+            store: Mutex::default(),
             standing: Mutex::default(),
         }
     }
@@ -97,6 +105,25 @@ impl Meters {
     /// The last epoch that this process has made durable; [`Epoch::NONE`] before the first.
     pub fn durable(&self) -> Epoch {
         Epoch::from_number(self.durable.load(Relaxed))
+    }
+
+    /// What the store has counted so far; `None` before the first epoch is durable.
+    pub fn store(&self) -> Option<StoreReport> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The longest time that handing its state over has stopped a shard for, so far.
+    pub fn pause_max(&self) -> Duration {
+        Duration::from_micros(self.pause_max.load(Relaxed))
+    }
+
+    pub(crate) fn set_store(&self, report: StoreReport) {
+        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+
+    pub(crate) fn set_pause(&self, pause: Duration) {
+        let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+        self.pause_max.fetch_max(micros, Relaxed);
     }
 
     pub(crate) fn set_durable(&self, epoch: Epoch) {

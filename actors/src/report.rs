@@ -127,6 +127,16 @@ pub struct StoreReport {
     pub epochs: u64,
     /// Bytes of all their parts, before packing.
     pub bytes: u64,
+    /// Bytes of the parts of the last of them.
+    pub last_bytes: u64,
+    /// Bytes that all that is stored took on the disk, behind the last of them.
+    pub disk_bytes: u64,
+    /// How long it took to open what was stored.
+    pub opened_in: Duration,
+    /// How long the last epoch took, from its beginning until it was durable.
+    pub took: Duration,
+    /// How long the longest took.
+    pub took_max: Duration,
 }
 
 /// What an actor tells the host.

@@ -8,12 +8,14 @@ use crate::cutting::Cutting;
 use crate::deliver::{self, Reports};
 use crate::inbox::{Inbox, Inward};
 use crate::message::{CycleFinished, Exchanged, Handled, Late, Panes, Records, StageMarked, Tick};
+use crate::meter::Meters;
 use crate::report::{Failure, Report, ShardReport};
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use nilometer_model::node::credit::Taker;
 use nilometer_model::node::{FromShard, ShardNode};
+use std::sync::Arc;
 
 /// Whom a shard sends to.
 pub(crate) struct ShardLinks {
@@ -21,6 +23,7 @@ pub(crate) struct ShardLinks {
     pub(crate) shards: Vec<Addr<ShardActor>>,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
     pub(crate) coordinator: Addr<CoordinatorActor>,
+    pub(crate) meters: Arc<Meters>,
     pub(crate) reports: Reports,
 }
 

@@ -5,6 +5,7 @@
 //! publish what is durable, and tells the coordinator when they have.
 
 use crate::checkpoint::{Part, sink_name, write_part};
+use crate::clock::Stopwatch;
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
 use crate::message::{Block, Finished, GivenUp, Published, Wanted};
@@ -31,6 +32,8 @@ pub(crate) struct StoreActor {
     /// Actors that may still have something to say. Falls only.
     pub(crate) open: usize,
     pub(crate) meters: Arc<Meters>,
+    /// Since the first part of the epoch that is being stored has come, and how many bytes have.
+    pub(crate) begun: Option<(Stopwatch, u64)>,
     pub(crate) report: StoreReport,
     pub(crate) reports: Reports,
 }
@@ -67,7 +70,7 @@ impl StoreActor {
         if !self.attempt(|store| store.commit(epoch, oldest)) {
             return;
         }
-        self.report.epochs += 1;
+        self.measure();
         self.meters.set_durable(epoch);
         let (epoch, is_concluded) = self.keeper.committed();
         deliver::durable(&self.sinks, epoch);
@@ -80,6 +83,23 @@ impl StoreActor {
     }
 }
 
+impl StoreActor {
+    /// Counts an epoch that has been committed.
+    fn measure(&mut self) {
+        let (begun, bytes) = self.begun.take().unzip();
+        let took = begun.map(|begun: Stopwatch| begun.elapsed()).unwrap_or_default();
+        // What cannot be found out stays as it was: the epoch is durable all the same.
+        let disk_bytes = self.store.as_ref().and_then(|store| store.bytes_on_disk().ok());
+        let report = &mut self.report;
+        report.epochs = report.epochs.saturating_add(1);
+        report.last_bytes = bytes.unwrap_or(0);
+        report.bytes = report.bytes.saturating_add(report.last_bytes);
+        report.disk_bytes = disk_bytes.unwrap_or(report.disk_bytes);
+        (report.took, report.took_max) = (took, took.max(report.took_max));
+        self.meters.set_store(report.clone());
+    }
+}
+
 impl Actor for StoreActor {
     type Context = Context<Self>;
 }
@@ -89,6 +109,7 @@ impl Handler<Part> for StoreActor {
 
     fn handle(&mut self, part: Part, _: &mut Self::Context) {
         let (epoch, plan) = (self.keeper.epoch(), self.plan.clone());
+        let (begun, before) = self.begun.take().unwrap_or_else(|| (Stopwatch::start(), 0));
         self.keeper.needs(part.oldest.unwrap_or(epoch));
         let mut bytes = 0;
         if !self.attempt(|store| {
@@ -97,7 +118,7 @@ impl Handler<Part> for StoreActor {
         }) {
             return;
         }
-        self.report.bytes = self.report.bytes.saturating_add(bytes);
+        self.begun = Some((begun, before.saturating_add(bytes)));
         if self.keeper.part_came() {
             self.commit();
         }

@@ -271,6 +271,7 @@ impl Wiring {
                 shards: self.shards.clone(),
                 sinks: self.sinks.clone(),
                 coordinator: self.coordinator.clone(),
+                meters: self.meters.clone(),
                 reports: self.reports.clone(),
             };
             let Facts { limits, routes, .. } = &self.facts;
@@ -339,6 +340,7 @@ impl Wiring {
             return Ok((Schedule::new(None, last), Vec::new()));
         };
         let parts = 1 + self.sources.len() + self.shards.len() + self.sinks.len();
+        let opened_in = store.opened_in();
         let actor = StoreActor {
             store: Some(store),
             plan: self.facts.plan.clone(),
@@ -348,7 +350,8 @@ impl Wiring {
             coordinator: self.coordinator.clone(),
             open: 1 + self.sinks.len(),
             meters: self.meters.clone(),
-            report: StoreReport::default(),
+            begun: None,
+            report: StoreReport { opened_in, ..StoreReport::default() },
             reports: self.reports.clone(),
         };
         deliver::start(&self.thread()?, inbox, move || actor);

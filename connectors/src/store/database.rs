@@ -24,6 +24,7 @@ use nilometer_model::epoch::Epoch;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
+use std::time::{Duration, Instant};
 
 /// Bytes of a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -43,6 +44,7 @@ pub struct Database {
     live: VecDeque<Commit>,
     /// What was written of the epoch that is being written. Cleared by its commit.
     ahead: Commit,
+    opened_in: Duration,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -73,8 +75,12 @@ impl Database {
     /// # Errors
     /// They cannot be read or written, or are damaged.
     pub fn open(directory: Directory, pipeline: &str) -> Result<Self, StoreError> {
+        let begun = Instant::now();
         let (name, promised) = (directory.name(), directory.promised());
-        Self::over(Box::new(SledRows::open(directory, pipeline)?), name, promised)
+        let rows = Box::new(SledRows::open(directory, pipeline)?);
+        let mut database = Self::over(rows, name, promised)?;
+        database.opened_in = begun.elapsed();
+        Ok(database)
     }
 
     /// Opens the epochs in `rows`, which have at least epoch `promised`.
@@ -83,7 +89,13 @@ impl Database {
         name: Box<str>,
         promised: Epoch,
     ) -> Result<Self, StoreError> {
-        let mut database = Self { name, rows, live: VecDeque::new(), ahead: Commit::default() };
+        let mut database = Self {
+            name,
+            rows,
+            live: VecDeque::new(),
+            ahead: Commit::default(),
+            opened_in: Duration::ZERO,
+        };
         database.live = database.find_live(promised)?;
         let found = database.last();
         if found < promised {
@@ -315,6 +327,14 @@ impl Store for Database {
     fn noted(&self, name: &str) -> Result<Epoch, StoreError> {
         let Some(value) = self.rows.get(&note_key(name))? else { return Ok(Epoch::NONE) };
         open_epoch(&value).map_err(|unusable| self.unusable(unusable, name))
+    }
+
+    fn bytes_on_disk(&self) -> Result<u64, StoreError> {
+        self.rows.bytes()
+    }
+
+    fn opened_in(&self) -> Duration {
+        self.opened_in
     }
 }
 

@@ -136,4 +136,10 @@ impl Rows for Disk {
         content.promised = (epoch, content.promised.0);
         Ok(())
     }
+
+    fn bytes(&self) -> Result<u64, StoreError> {
+        let content = self.content();
+        let rows = content.written.iter().map(|(key, value)| (key.len() + value.len()) as u64);
+        Ok(rows.fold(0, u64::saturating_add))
+    }
 }

@@ -16,6 +16,7 @@ pub use directory::{AbortFile, Directory};
 
 use nilometer_model::epoch::Epoch;
 use std::io;
+use std::time::Duration;
 
 /// A store of epochs.
 ///
@@ -76,6 +77,15 @@ pub trait Store: Send {
     /// # Errors
     /// It cannot be read, or is damaged.
     fn noted(&self, name: &str) -> Result<Epoch, StoreError>;
+
+    /// Bytes that it takes where it lies.
+    ///
+    /// # Errors
+    /// That cannot be found out.
+    fn bytes_on_disk(&self) -> Result<u64, StoreError>;
+
+    /// How long it took to open.
+    fn opened_in(&self) -> Duration;
 }
 
 /// A piece of the log.

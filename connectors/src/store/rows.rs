@@ -47,4 +47,10 @@ pub(crate) trait Rows: Debug + Send {
     /// # Errors
     /// It cannot be written.
     fn promise(&mut self, epoch: Epoch) -> Result<(), StoreError>;
+
+    /// Bytes that they take where they lie.
+    ///
+    /// # Errors
+    /// That cannot be found out.
+    fn bytes(&self) -> Result<u64, StoreError>;
 }

@@ -70,6 +70,10 @@ impl Rows for SledRows {
             None => Ok(()),
         }
     }
+
+    fn bytes(&self) -> Result<u64, StoreError> {
+        self.db.size_on_disk().map_err(|error| self.error(error))
+    }
 }
 
 /// Opens sled. Where it cannot read its own summary of the log (`snap.*`, cut short by a crash of
