@@ -11,13 +11,12 @@ use crate::supervision::Supervision;
 use nilometer_actors::checkpoint::{
     Checkpoint, CheckpointError, Shape, SinkCut, host_part, outbox_block,
 };
-use nilometer_actors::node::SourcePart;
+use nilometer_actors::node::{SourcePart, StatePart};
 use nilometer_connectors::panes::Delivery;
 use nilometer_connectors::sink::Writer;
 use nilometer_connectors::store::database::Database;
 use nilometer_connectors::store::{Directory, Store, StoreError};
-use nilometer_model::epoch::{Bounds, Epoch, Wish};
-use nilometer_model::time::Span;
+use nilometer_model::epoch::{Epoch, Wish};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,16 +24,8 @@ use std::sync::Arc;
 
 /// The state of a pipeline, which this process has for itself.
 pub struct State {
-    /// Where epochs are stored.
-    pub store: Box<dyn Store>,
-    /// From the beginning of one epoch to that of the next.
-    pub interval: Span,
-    /// How much an epoch may hold, and how much may wait for it.
-    pub bounds: Bounds,
-    /// What is stored with each epoch.
-    pub host: Vec<u8>,
-    /// The epoch to go on behind.
-    pub checkpoint: Option<Checkpoint>,
+    /// Where epochs are stored, and what to go on with.
+    pub part: StatePart,
     /// What is remembered of runs that have failed.
     pub supervision: Arc<Supervision>,
 }
@@ -106,9 +97,9 @@ fn open(config: &StateConfig, pipeline: &Pipeline, wish: Wish) -> Result<State, 
     let supervision = Supervision::open(file, checkpoint.as_ref(), pipeline, wish)?;
     // A map of texts: nothing in it can fail to be written.
     let host = serde_json::to_vec(&settings).unwrap_or_default();
-    let (store, supervision) = (Box::new(store), Arc::new(supervision));
     let (interval, bounds) = (config.interval, config.bounds);
-    Ok(State { store, interval, bounds, host, checkpoint, supervision })
+    let part = StatePart { store: Box::new(store), interval, bounds, host, checkpoint };
+    Ok(State { part, supervision: Arc::new(supervision) })
 }
 
 /// The settings that have a part in what is computed.
@@ -198,7 +189,7 @@ pub fn publish(
 ) -> Result<(), RunFailure> {
     let missing = cut.missing();
     for number in missing.clone() {
-        let block = outbox_block(&*state.store, name, number).map_err(StateError::from)?;
+        let block = outbox_block(&*state.part.store, name, number).map_err(StateError::from)?;
         let is_last = number.saturating_add(1) == missing.end;
         let published = writer.publish(&block, is_last);
         published.map_err(|error| RunFailure::Sink { name: name.into(), error })?;

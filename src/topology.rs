@@ -11,7 +11,7 @@ use crate::progress::Bar;
 use crate::run_failure::RunFailure;
 use crate::state::{self, State};
 use nilometer_actors::checkpoint::SinkCut;
-use nilometer_actors::node::{Parts, SinkPart, SourcePart, StatePart};
+use nilometer_actors::node::{Parts, SinkPart, SourcePart};
 use nilometer_connectors::dead_letter::DeadLetterFile;
 use nilometer_connectors::flow_collector::{FlowCollector, FlowCollectorSettings};
 use nilometer_connectors::flow_files::{FlowFiles, FlowFilesSettings, FlowFormat};
@@ -41,7 +41,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// An input, an output or a table cannot be opened.
 pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Parts, RunFailure> {
     let shards = shards(pipeline);
-    let checkpoint = state.as_ref().and_then(|state| state.checkpoint.as_ref());
+    let checkpoint = state.as_ref().and_then(|state| state.part.checkpoint.as_ref());
     let symbols = Arc::new(Symbols::with_limit(pipeline.max_texts));
     let refinement = Arc::new(pipeline.refinement(&symbols)?);
     let context = context(&pipeline.records)?;
@@ -78,13 +78,7 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
         sinks,
         dead_letters: dead_letters.transpose().map_err(RunFailure::DeadLetters)?,
         limits: pipeline.limits,
-        state: state.map(|State { store, interval, bounds, host, checkpoint, .. }| StatePart {
-            store,
-            interval,
-            bounds,
-            host,
-            checkpoint,
-        }),
+        state: state.map(|state| state.part),
     })
 }
 
