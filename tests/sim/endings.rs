@@ -127,9 +127,7 @@ impl World {
     }
 
     fn has_started(&mut self) -> bool {
-        if self.options.stored.is_none() {
-            return true;
-        }
+        let Some(stored) = self.options.stored else { return true };
         let dies = self.dies_at(Place::Start);
         self.disk.fail_after(dies.then(|| self.dice.below(6) as u64));
         let Ok(store) = self.disk.open() else { return false };
@@ -140,7 +138,12 @@ impl World {
         let shape = Shape { sources: &sources, sinks: &sinks };
         let checkpoint = Checkpoint::load(&store, shape);
         let checkpoint = checkpoint.unwrap_or_else(|error| panic!("{EPOCH_2}: {error}"));
-        self.note(format!("a process starts behind epoch {}", store.last()));
+        if checkpoint.is_some() && stored.shards_change && self.dice.one_in(2) {
+            self.probes.hit("start with other shards");
+            self.options.shards = self.dice.between(1, 4) as usize;
+        }
+        let shards = self.options.shards;
+        self.note(format!("a process of {shards} shards starts behind epoch {}", store.last()));
         for (sink, name) in SINKS.iter().enumerate() {
             let cut = checkpoint.as_ref().map(|checkpoint| &checkpoint.sinks[sink]);
             let block = |number| {
@@ -165,7 +168,7 @@ impl World {
         }
         let epoch = checkpoint.as_ref().map_or(Epoch::NONE, |checkpoint| checkpoint.epoch);
         self.node = Node::new(&self.options, Some(Box::new(store)), checkpoint.as_ref());
-        self.watch.restart(epoch, &self.node.coordinator);
+        self.watch.restart(epoch, self.options.shards, &self.node.coordinator);
         self.watch.reads_with(self.node.symbols.clone());
         true
     }

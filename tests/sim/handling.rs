@@ -275,7 +275,7 @@ impl World {
             }
             Letter::Late { late, bytes, shard } => {
                 assert_eq!(number, LATE);
-                let written = self.watch.late(shard, &late, &mut self.probes);
+                let written = self.watch.late(&late, &mut self.probes);
                 self.write(number, written, (shard, bytes));
             }
             Letter::Passed { shard, watermark } => {

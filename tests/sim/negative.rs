@@ -6,7 +6,7 @@ use crate::world::Sabotage;
 /// What is said of runs with this sabotage, until all `rules` have been named.
 fn found_out(sabotage: Sabotage, rules: &[&str]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
-    for seed in 0..500 {
+    for seed in 0..200 {
         said.extend(simulate(seed, Some(sabotage)).err().map(|failed| failed.said()));
         if rules.iter().all(|rule| said.iter().any(|said| said.contains(rule))) {
             break;

@@ -58,6 +58,8 @@ pub(crate) struct Stored {
     pub(crate) endings: usize,
     /// One of how many steps ends a process, as long as there are endings left.
     pub(crate) ends_in: usize,
+    /// Whether each process may have another number of shards.
+    pub(crate) shards_change: bool,
     /// Where processes like to die.
     pub(crate) favourite: Place,
     /// By sink: whether its output can be cut off.
@@ -123,6 +125,7 @@ fn stored_as(dice: &mut Dice) -> Stored {
         interval: millis(dice.pick(&[1, 2, 5, 20, 100])),
         endings: dice.pick(&[0, 1, 2, 3, 4, 6, 9]),
         ends_in: dice.pick(&[40, 100, 300, 1_000]),
+        shards_change: dice.one_in(2),
         favourite: dice.pick(&Place::ALL),
         can_be_cut: [dice.one_in(2), dice.one_in(2)],
         bounds: Bounds {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The paths that some run must come by.
-pub(crate) const ALL: [&str; 49] = [
+pub(crate) const ALL: [&str; 50] = [
     "early pane",
     "late pane",
     "pane of a window that timed out",
@@ -53,6 +53,7 @@ pub(crate) const ALL: [&str; 49] = [
     "drain, and a start behind it",
     "disk that fills up",
     "start behind the end",
+    "start with other shards",
 ];
 
 /// How often each was come by.

@@ -68,6 +68,7 @@ fn origin(letter: &Letter) -> Option<Origin> {
 impl World {
     pub(crate) fn begin_epoch(&mut self, epoch: Epoch) {
         self.node.epoch = epoch;
+        self.watch.epoch_begun(epoch);
         self.phase = Phase { has_begun: true, ..Phase::default() };
         let pieces =
             coordinator_pieces(self.node.coordinator.machine(), self.options.shards, b"host");

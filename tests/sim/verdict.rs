@@ -1,8 +1,8 @@
 //! The end of a run: what sinks hold is the batch over what was not dropped, what was dropped is what
 //! the rules say, and nothing is left (P1, P9).
 //!
-//! What a shard drops depends on what it has heard before, and on nothing else: so each shard is
-//! judged by the oracle over what it has handled, in order. What stages above give is the batch over
+//! What a shard drops of a key group depends on what it has heard before of that, and on nothing
+//! else: so each key group is judged by the oracle over what was handled of it, in order. What stages above give is the batch over
 //! all records but for those.
 
 use crate::sinks::Sinks;
@@ -81,8 +81,8 @@ fn expected(world: &World, copies: &[&Listed]) -> BTreeMap<Place, Vec<Value>> {
     };
     let mut all = Vec::new();
     let mut dropped = Closed::new();
-    for (shard, log) in watch.logs.iter().enumerate() {
-        let late = || copies.iter().filter(move |late| late.shard == shard);
+    for (group, log) in watch.logs.iter().enumerate() {
+        let late = || copies.iter().filter(move |late| late.group == group);
         let mut numbers = BTreeMap::new();
         let records = log.iter().filter(|(_, arrival)| matches!(arrival, Arrival::Record(_)));
         for (index, (number, record)) in records.enumerate() {
@@ -96,7 +96,7 @@ fn expected(world: &World, copies: &[&Listed]) -> BTreeMap<Place, Vec<Value>> {
         let closed = closed.map(|copy| (numbers[&copy.record], copy.place.clone())).collect();
         let arrivals: Vec<_> = log.iter().map(|(_, arrival)| arrival.clone()).collect();
         let own = evaluate_without(job, &readers, &arrivals, &closed).unwrap();
-        check_dropped(copies, shard, &own);
+        check_dropped(copies, group, &own);
         totals.extend(own.totals.into_iter().filter(|(place, _)| is_merging(place)));
     }
     let together = evaluate_without(job, &readers, &all, &dropped).unwrap();
@@ -108,16 +108,16 @@ fn is_dropped(late: &Listed) -> bool {
     late.reason != LateReason::Late
 }
 
-/// What a shard has dropped is what the oracle says.
-fn check_dropped(copies: &[&Listed], shard: usize, own: &Evaluation) {
+/// What a shard has dropped of a key group is what the oracle says.
+fn check_dropped(copies: &[&Listed], group: usize, own: &Evaluation) {
     for (reason, wanted) in
         [(LateReason::Expired, &own.expired), (LateReason::Refused, &own.refused)]
     {
         let mut told: BTreeMap<Place, u64> = BTreeMap::new();
-        let listed = copies.iter().filter(|late| (late.shard, late.reason) == (shard, reason));
+        let listed = copies.iter().filter(|late| (late.group, late.reason) == (group, reason));
         for late in listed {
             *told.entry(late.place.clone()).or_default() += 1;
         }
-        assert_eq!(&told, wanted, "{LATE_1}: {reason:?} in shard {shard}");
+        assert_eq!(&told, wanted, "{LATE_1}: {reason:?} in key group {group}");
     }
 }

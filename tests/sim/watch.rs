@@ -11,6 +11,7 @@ use nilometer_model::batch::{Arrival, KeyValues, Place, Record};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::ingest::Taken;
 use nilometer_model::invariant::{GC_1, LATE_1, ORDER_1, PANE_1, PANE_2, POS_1, SHARD_1, WM_1};
+use nilometer_model::key::{KeyGroup, Router};
 use nilometer_model::late::{LateBatch, LateReason};
 use nilometer_model::node::{CoordinatorNode, Mark, SinkOrder};
 use nilometer_model::pane::{PaneBatch, PaneKind, PaneMeta, StageId, Timing};
@@ -23,14 +24,20 @@ use nilometer_model::watermark::PartitionState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Tells the key group of a record: each is as a shard of its own.
+fn router(plan: &Plan) -> Router {
+    Router::from_row(&plan.row, &plan.shard_by, plan.key_groups, plan.key_groups.into())
+}
+
 /// Numbers of outputs.
 fn numbers(range: std::ops::Range<usize>) -> Vec<u32> {
     range.map(|number| number as u32).collect()
 }
 
-/// A window copy that came late: in which shard, why, of which record, and where it would have gone.
+/// A window copy that came late: of which key group, why, of which record, and where it would have
+/// gone.
 pub(crate) struct Listed {
-    pub(crate) shard: usize,
+    pub(crate) group: usize,
     pub(crate) reason: LateReason,
     /// Number of the record among all of the run.
     pub(crate) record: usize,
@@ -47,8 +54,12 @@ pub(crate) struct Watch {
     counts: BTreeMap<usize, u64>,
     /// By shard: how many records of each partition the last mark lay behind.
     covered: Vec<Covered>,
-    /// By shard: what it has handled, in order, with the numbers of records.
+    /// By key group: what the shard that has it has handled of it, in order, with the numbers of
+    /// records. Shards come and go, key groups stay.
     pub(crate) logs: Vec<Vec<(usize, Arrival)>>,
+    /// The key group of each record that has been handled.
+    groups: BTreeMap<usize, usize>,
+    router: Router,
     /// By exchanged stage, receiver and sender: the last mark.
     stage_marks: BTreeMap<(StageId, usize, usize), Watermark>,
     /// By sink and shard.
@@ -71,8 +82,10 @@ struct Cut {
     handed_on: BTreeMap<usize, u64>,
     /// By source: how many records it had read, and how many of them it had rejected.
     read: BTreeMap<usize, (u64, u64)>,
-    /// By shard: how much it had handled, and what the last mark lay behind.
-    shards: BTreeMap<usize, (usize, Covered)>,
+    /// By key group: how much of it had been handled.
+    handled: BTreeMap<usize, usize>,
+    /// By shard: what the last mark lay behind.
+    covered: BTreeMap<usize, Covered>,
     last: Last,
     expired: BTreeSet<Place>,
 }
@@ -82,7 +95,7 @@ type Last = BTreeMap<(StageId, KeyValues, bool, nilometer_model::time::Window), 
 
 impl Watch {
     pub(crate) fn new(options: &Options, symbols: Arc<Symbols>) -> Self {
-        let shards = options.shards;
+        let (shards, groups) = (options.shards, options.plan.key_groups);
         Self {
             plan: options.plan.clone(),
             symbols,
@@ -90,7 +103,9 @@ impl Watch {
             handed_on: BTreeMap::new(),
             counts: BTreeMap::new(),
             covered: vec![Arc::default(); shards],
-            logs: vec![Vec::new(); shards],
+            logs: vec![Vec::new(); groups.into()],
+            groups: BTreeMap::new(),
+            router: router(&options.plan),
             stage_marks: BTreeMap::new(),
             passed: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -160,7 +175,9 @@ impl Watch {
                     Mark::Cycle(cycle) => cycle.watermark,
                     Mark::Shares(_) | Mark::End => return,
                 };
-                self.logs[shard].push((usize::MAX, Arrival::Watermark(watermark)));
+                for group in self.groups_of(shard) {
+                    self.logs[group].push((usize::MAX, Arrival::Watermark(watermark)));
+                }
             }
             Letter::StageMarked(mark) => {
                 let place = (mark.stage, shard, mark.from);
@@ -194,8 +211,17 @@ impl Watch {
             }
             // Where records take the time of their arrival, that is their time.
             let record = Record { time: batch.time(index), values: entry.record.values.clone() };
-            self.logs[shard].push((number as usize, Arrival::Record(record)));
+            let group = self.router.shard(batch.row(index), &self.symbols);
+            self.groups.insert(number as usize, group);
+            self.logs[group].push((number as usize, Arrival::Record(record)));
         }
+    }
+
+    /// The key groups that a shard has.
+    fn groups_of(&self, shard: usize) -> impl Iterator<Item = usize> + use<> {
+        let (groups, shards) = (self.plan.key_groups, self.covered.len());
+        let has = move |group: &u16| KeyGroup(*group).shard(groups, shards) == shard;
+        (0..groups).filter(has).map(usize::from)
     }
 
     /// A shard has handled a message.
@@ -284,12 +310,7 @@ impl Watch {
     }
 
     /// A sink takes late copies.
-    pub(crate) fn late(
-        &mut self,
-        shard: usize,
-        batch: &LateBatch,
-        probes: &mut Probes,
-    ) -> Vec<u32> {
+    pub(crate) fn late(&mut self, batch: &LateBatch, probes: &mut Probes) -> Vec<u32> {
         let first = self.late.len();
         let stage = &self.plan.stages[batch.stage.index()];
         for copy in batch.iter() {
@@ -309,7 +330,8 @@ impl Watch {
                 LateReason::Refused => {}
             }
             let record = copy.position.offset as usize;
-            self.late.push(Listed { shard, reason: copy.reason, record, place });
+            let group = self.groups[&record];
+            self.late.push(Listed { group, reason: copy.reason, record, place });
         }
         numbers(first..self.late.len())
     }
@@ -318,6 +340,11 @@ impl Watch {
     pub(crate) fn passed(&mut self, place: (usize, usize), watermark: Watermark) {
         let last = self.passed.insert(place, watermark).unwrap_or(Watermark::MIN);
         assert!(last < watermark, "{WM_1}: {watermark} passes after {last}");
+    }
+
+    /// An epoch begins; one of the same number may have been lost.
+    pub(crate) fn epoch_begun(&mut self, epoch: Epoch) {
+        self.cuts.insert(epoch, Cut::default());
     }
 
     /// A source is cut: so many records it has handed on in this process, read, and rejected.
@@ -330,8 +357,10 @@ impl Watch {
 
     /// A shard is cut.
     pub(crate) fn shard_cut(&mut self, epoch: Epoch, shard: usize) {
-        let known = (self.logs[shard].len(), self.covered[shard].clone());
-        self.cuts.entry(epoch).or_default().shards.insert(shard, known);
+        let groups = self.groups_of(shard);
+        let cut = self.cuts.entry(epoch).or_default();
+        cut.covered.insert(shard, self.covered[shard].clone());
+        cut.handled.extend(groups.map(|group| (group, self.logs[group].len())));
     }
 
     /// A sink is cut.
@@ -348,7 +377,7 @@ impl Watch {
     pub(crate) fn epoch_cut(&self, epoch: Epoch, options: &Options) {
         let cut = &self.cuts[&epoch];
         let mut handled = BTreeSet::new();
-        for (shard, (length, covered)) in &cut.shards {
+        for (shard, covered) in &cut.covered {
             for (source, known) in covered.iter().enumerate() {
                 let handed_on = cut.handed_on[&source];
                 assert!(
@@ -356,7 +385,9 @@ impl Watch {
                     "{POS_1}: shard {shard} was told of {known} records of {source}, cut behind {handed_on}"
                 );
             }
-            let records = self.logs[*shard][..*length].iter();
+        }
+        for (group, length) in &cut.handled {
+            let records = self.logs[*group][..*length].iter();
             for (number, _) in records.filter(|(_, one)| matches!(one, Arrival::Record(_))) {
                 assert!(handled.insert(*number), "{POS_1}: record {number} was handled twice");
             }
@@ -371,16 +402,19 @@ impl Watch {
     }
 
     /// A process begins behind `epoch`: what was known then is known now.
-    pub(crate) fn restart(&mut self, epoch: Epoch, coordinator: &CoordinatorNode) {
+    pub(crate) fn restart(&mut self, epoch: Epoch, shards: usize, coordinator: &CoordinatorNode) {
         let cut = self.cuts.get(&epoch).cloned().unwrap_or_default();
-        for (shard, log) in self.logs.iter_mut().enumerate() {
-            log.truncate(cut.shards.get(&shard).map_or(0, |(length, _)| *length));
+        for (group, log) in self.logs.iter_mut().enumerate() {
+            log.truncate(cut.handled.get(&group).copied().unwrap_or(0));
         }
+        if shards != self.covered.len() {
+            self.owners.clear();
+        }
+        self.covered = vec![Arc::default(); shards];
         (self.last, self.expired) = (cut.last, cut.expired);
         self.given = coordinator.machine().watermark();
         self.handed_on.clear();
         self.counts.clear();
-        self.covered.fill(Arc::default());
         self.stage_marks.clear();
         self.passed.clear();
     }
@@ -388,6 +422,8 @@ impl Watch {
     /// The texts of another process.
     pub(crate) fn reads_with(&mut self, symbols: Arc<Symbols>) {
         self.symbols = symbols;
+        // What it remembers is of the texts before.
+        self.router = router(&self.plan);
     }
 
     /// Everybody has ended.

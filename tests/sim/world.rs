@@ -62,7 +62,7 @@ pub(crate) enum Sabotage {
     CreditsLost,
     /// A barrier overtakes what lies in the mailbox of a shard.
     BarrierOvertakes,
-    /// Marks do not wait for the cut.
+    /// Marks do not wait for the cut, where sources are slow to begin one.
     MarkNotHeld,
     /// Records do not wait for the cut.
     RecordsNotHeld,
@@ -232,6 +232,10 @@ impl World {
         }
         if let Some((to, letter)) = self.node.sends.get_mut(&who).and_then(VecDeque::pop_front) {
             return self.append(who, to, letter);
+        }
+        let is_slow_to_cut = self.sabotage == Some(Sabotage::MarkNotHeld) && !self.dice.one_in(20);
+        if is_slow_to_cut && matches!(self.node.mailboxes[&who][0], Letter::EpochBegun) {
+            return;
         }
         let letter = self.node.mailboxes.get_mut(&who).and_then(VecDeque::pop_front).unwrap();
         self.note(format!("{who:?} handles {}", letter.told()));
