@@ -132,7 +132,10 @@ impl RunFailure {
             Self::Node(failure) => match failure {
                 Failure::Stage { .. } | Failure::Order { .. } | Failure::State { .. } => 1,
                 Failure::Source { .. } => 3,
-                Failure::Sink { .. } | Failure::DeadLetters(_) | Failure::Store(_) => 4,
+                Failure::Sink { .. }
+                | Failure::DeadLetters(_)
+                | Failure::Store(_)
+                | Failure::Outbox(_) => 4,
             },
         }
     }

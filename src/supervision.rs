@@ -97,7 +97,8 @@ impl Supervision {
             Failure::Source { .. }
             | Failure::Sink { .. }
             | Failure::DeadLetters(_)
-            | Failure::Store(_) => return,
+            | Failure::Store(_)
+            | Failure::Outbox(_) => return,
         };
         self.note(place, failure.to_string());
     }

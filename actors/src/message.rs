@@ -161,7 +161,10 @@ pub(crate) struct Written {
 
 /// Sink to store: it wants a block of the epoch that is durable back.
 pub(crate) struct Wanted {
-    pub(crate) name: Box<str>,
+    /// Name of the sink.
+    pub(crate) name: Arc<str>,
+    /// Number of the block.
+    pub(crate) number: u32,
     pub(crate) sink: Addr<SinkActor>,
 }
 

@@ -123,8 +123,8 @@ impl SinkActor {
         match outbox.machine.publish() {
             None => {}
             Some(Publish::Stored(number)) => {
-                let name = outbox_name(&self.report.name, number).into();
-                deliver::wanted(&store, Wanted { name, sink: ctx.address() });
+                let name = self.report.name.clone();
+                deliver::wanted(&store, Wanted { name, number, sink: ctx.address() });
             }
             Some(Publish::Last { block, is_all }) => {
                 let has_nothing = is_all && block.is_empty();

@@ -1,5 +1,6 @@
 //! What actors report to the host: news while they run, and what they counted once they end.
 
+use crate::checkpoint::CheckpointError;
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::SourceError;
@@ -41,6 +42,9 @@ pub enum Failure {
     /// Epochs cannot be stored.
     #[error(transparent)]
     Store(StoreError),
+    /// What is to be published of an epoch cannot be read.
+    #[error(transparent)]
+    Outbox(CheckpointError),
     /// The state of a shard cannot be stored.
     #[error("shard {shard}: {error}")]
     State {

@@ -4,7 +4,7 @@
 //! It writes the parts of an epoch as they come, commits when the [`StoreNode`] says so, lets the sinks
 //! publish what is durable, and tells the coordinator when they have.
 
-use crate::checkpoint::{Part, sink_name, write_part};
+use crate::checkpoint::{Part, outbox_block, sink_name, write_part};
 use crate::clock::Stopwatch;
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
@@ -27,6 +27,8 @@ pub(crate) struct StoreActor {
     /// Blocks of the epoch behind the one whose parts come, which is written first. Emptied by its
     /// commit; a sink sends few before it hears that they have been written.
     pub(crate) early: Vec<Block>,
+    /// Bytes of the blocks that have been written ahead. Cleared by the commit of their epoch.
+    pub(crate) ahead_bytes: u64,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
     pub(crate) coordinator: Addr<CoordinatorActor>,
     /// Actors that may still have something to say. Falls only.
@@ -44,10 +46,14 @@ impl StoreActor {
         let Some(store) = &mut self.store else { return false };
         let result = self.meters.storing.during(|| call(&mut **store));
         let Err(error) = result else { return true };
-        self.store = None;
-        self.reports.report(Report::Failure(Failure::Store(error)));
-        self.give_up();
+        self.fail(Failure::Store(error));
         false
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.store = None;
+        self.reports.report(Report::Failure(failure));
+        self.give_up();
     }
 
     /// Nothing is stored any more: nobody waits for it.
@@ -58,7 +64,7 @@ impl StoreActor {
 
     fn write(&mut self, Block { epoch, piece: (name, bytes), sink }: Block) {
         let count = bytes.len();
-        self.report.bytes = self.report.bytes.saturating_add(count as u64);
+        self.ahead_bytes = self.ahead_bytes.saturating_add(count as u64);
         if self.attempt(|store| store.put(epoch, &name, &bytes)) {
             deliver::written(&sink, count);
         }
@@ -87,12 +93,13 @@ impl StoreActor {
     /// Counts an epoch that has been committed.
     fn measure(&mut self) {
         let (begun, bytes) = self.begun.take().unzip();
+        let ahead = std::mem::take(&mut self.ahead_bytes);
         let took = begun.map(|begun: Stopwatch| begun.elapsed()).unwrap_or_default();
         // What cannot be found out stays as it was: the epoch is durable all the same.
         let disk_bytes = self.store.as_ref().and_then(|store| store.bytes_on_disk().ok());
         let report = &mut self.report;
         report.epochs = report.epochs.saturating_add(1);
-        report.last_bytes = bytes.unwrap_or(0);
+        report.last_bytes = bytes.unwrap_or(0).saturating_add(ahead);
         report.bytes = report.bytes.saturating_add(report.last_bytes);
         report.disk_bytes = disk_bytes.unwrap_or(report.disk_bytes);
         (report.took, report.took_max) = (took, took.max(report.took_max));
@@ -140,13 +147,11 @@ impl Handler<Block> for StoreActor {
 impl Handler<Wanted> for StoreActor {
     type Result = ();
 
-    fn handle(&mut self, Wanted { sink, name }: Wanted, _: &mut Self::Context) {
-        let mut block = None;
-        let read = |store: &mut dyn Store| store.read(&name).map(|found| block = found);
-        if self.attempt(read)
-            && let Some(block) = block
-        {
-            deliver::given(&sink, block);
+    fn handle(&mut self, Wanted { name, number, sink }: Wanted, _: &mut Self::Context) {
+        let Some(store) = &self.store else { return };
+        match outbox_block(&**store, &name, number) {
+            Ok(block) => deliver::given(&sink, block),
+            Err(error) => self.fail(Failure::Outbox(error)),
         }
     }
 }

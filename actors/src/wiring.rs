@@ -345,6 +345,7 @@ impl Wiring {
             store: Some(store),
             plan: self.facts.plan.clone(),
             early: Vec::new(),
+            ahead_bytes: 0,
             keeper: StoreNode::new(last, parts, self.sinks.len()),
             sinks: self.sinks.clone(),
             coordinator: self.coordinator.clone(),

@@ -13,22 +13,25 @@ mod kit;
 use actix::System;
 use kit::{Record, Totals, expected, job};
 use nilometer_actors::checkpoint::{Checkpoint, Shape, outbox_block};
-use nilometer_actors::node::{Node, Outcome, SinkPart, StatePart};
+use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, StatePart};
 use nilometer_actors::report::Failure;
 use nilometer_connectors::memory::MemorySource;
 use nilometer_connectors::panes::{Delivery, PaneFormat, PaneTarget, PaneWriter};
-use nilometer_connectors::sink::{Sink, Writer};
+use nilometer_connectors::sink::{Held, Sink, SinkError, Writer};
 use nilometer_connectors::source::Source;
 use nilometer_connectors::store::memory::Disk;
 use nilometer_connectors::store::{Store, StoreError};
 use nilometer_model::epoch::{Bounds, Epoch};
 use nilometer_model::invariant::{EPOCH_1, EPOCH_2, POS_1};
+use nilometer_model::pane::PaneBatch;
 use nilometer_model::plan::Plan;
 use nilometer_model::planner::plan;
 use nilometer_model::row::RowBatch;
 use nilometer_model::time::Span;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 /// Of everything as little as can be.
 const TIGHT: Bounds = Bounds { epoch_bytes_max: 1, unpublished_bytes_max: 0, block_bytes: 1 };
@@ -78,6 +81,10 @@ impl World {
 
     /// Starts a node behind the last epoch, as a host does.
     fn start(&self) -> Node {
+        Node::start(self.parts()).unwrap()
+    }
+
+    fn parts(&self) -> Parts {
         let store = self.disk.open().unwrap();
         let names: [Arc<str>; 2] = ["s0".into(), "s1".into()];
         let sinks: [Arc<str>; 1] = ["out".into()];
@@ -102,7 +109,7 @@ impl World {
                 writer.publish(&block, true).unwrap();
             }
         }
-        let mut parts = nilometer_actors::node::Parts {
+        let mut parts = Parts {
             sinks: vec![SinkPart { name: "out".into(), writer: Writer::Panes(Box::new(writer)) }],
             state: Some(StatePart {
                 store: Box::new(store),
@@ -124,7 +131,7 @@ impl World {
         if self.is_in_step {
             parts.progress.max_drift = Some(Span::from_millis(5));
         }
-        Node::start(parts).unwrap()
+        parts
     }
 
     /// Runs a node to its end.
@@ -189,6 +196,80 @@ fn a_source_that_has_filled_an_epoch_waits_for_the_next() {
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
     assert!(outcome.store.unwrap().epochs >= 20, "as many as a source has batches");
     world.check("without a clock");
+}
+
+/// A sink that hangs when it publishes first, until it is let go.
+struct Hanging {
+    sink: Box<dyn Sink>,
+    hangs: Sender<()>,
+    let_go: Option<Receiver<()>>,
+}
+
+impl Sink for Hanging {
+    fn write(&mut self, batch: &PaneBatch) -> Result<(), SinkError> {
+        self.sink.write(batch)
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.sink.flush()
+    }
+
+    fn close(&mut self) -> Result<(), SinkError> {
+        self.sink.close()
+    }
+
+    fn take(&mut self, least: usize) -> Option<Held> {
+        self.sink.take(least)
+    }
+
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<(), SinkError> {
+        if let Some(let_go) = self.let_go.take() {
+            self.hangs.send(()).unwrap();
+            let_go.recv().unwrap();
+        }
+        self.sink.publish(block, is_last)
+    }
+}
+
+/// Nobody reads an output: what is read, and what waits, is as much as two epochs may hold.
+#[test]
+fn a_sink_that_hangs_stops_the_sources_until_it_is_let_go() {
+    let world = World {
+        // Some ten batches of records, and some tens of panes.
+        bounds: Bounds { epoch_bytes_max: 4_000, unpublished_bytes_max: 5_000, block_bytes: 500 },
+        ..World::new(3_000)
+    };
+    let mut parts = world.parts();
+    let (hangs, has_hung) = channel();
+    let (release, let_go) = channel();
+    let mut part = parts.sinks.remove(0);
+    let Writer::Panes(sink) = part.writer else { panic!("a sink of panes") };
+    part.writer = Writer::Panes(Box::new(Hanging { sink, hangs, let_go: Some(let_go) }));
+    parts.sinks.push(part);
+    let (polled, polls) = channel();
+    for (source, part) in parts.sources.iter_mut().enumerate() {
+        let (plan, polled) = (world.plan.clone(), polled.clone());
+        let batches: Vec<Vec<Record>> =
+            world.records[source].chunks(10).map(<[_]>::to_vec).collect();
+        let batches = batches.into_iter().map(move |records| {
+            polled.send(()).unwrap();
+            Some(kit::batch(&plan, &records))
+        });
+        part.reader = Box::new(MemorySource::new(batches, None));
+    }
+    let outcome = System::new().block_on(async {
+        let node = Node::start(parts).unwrap();
+        has_hung.recv_timeout(Duration::from_secs(60)).unwrap();
+        let mut count = 0;
+        while polls.recv_timeout(Duration::from_millis(400)).is_ok() {
+            count += 1;
+        }
+        assert!(count < 100, "{count} of 600 batches are read");
+        release.send(()).unwrap();
+        node.finish().await
+    });
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    world.check("after it was let go");
 }
 
 /// The disk fills up at any point; what is on it then is gone on with.

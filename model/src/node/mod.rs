@@ -13,6 +13,8 @@
 pub mod closing;
 mod coordinator;
 pub mod credit;
+#[cfg(test)]
+mod firing_tests;
 mod gate;
 mod outbox;
 mod shard;
