@@ -16,6 +16,7 @@ pub mod config;
 mod drain;
 pub mod failure;
 pub mod generate;
+mod inputs;
 pub mod plan;
 pub mod progress;
 pub mod run;

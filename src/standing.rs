@@ -73,7 +73,7 @@ fn whole_seconds(span: Span) -> Span {
 }
 
 /// An event time for people; beyond the calendar, its milliseconds.
-fn instant(time: EventTime) -> String {
+pub(crate) fn instant(time: EventTime) -> String {
     match time {
         EventTime::MIN => "nothing yet".to_owned(),
         EventTime::MAX => "the end of time".to_owned(),

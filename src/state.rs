@@ -104,7 +104,9 @@ fn open(config: &StateConfig, pipeline: &Pipeline, wish: Wish) -> Result<State, 
 
 /// The settings that have a part in what is computed.
 fn settings(pipeline: &Pipeline) -> Settings {
-    let is_free = |path: &str| FREE.iter().any(|free| path.starts_with(free));
+    // How a cluster is reached says nothing of what is read.
+    let is_access = |path: &str| path.starts_with("source.") && path.contains(".options.");
+    let is_free = |path: &str| is_access(path) || FREE.iter().any(|free| path.starts_with(free));
     let fixed = pipeline.settings.iter().filter(|setting| !is_free(&setting.path));
     fixed.map(|setting| (setting.path.clone(), setting.value.clone())).collect()
 }

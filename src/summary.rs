@@ -5,12 +5,15 @@
 
 use crate::summary_state::StateSummary;
 use nilometer_actors::node::Outcome;
+use nilometer_actors::report::{PartitionReport, SourceReport};
 use nilometer_connectors::account::{Counts, Datagrams};
 use nilometer_model::account::StageAccount;
 use nilometer_model::plan::{Plan, Stage, StageInput};
+use nilometer_model::time::Watermark;
 use nilometer_model::window::WindowFn;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use std::sync::Arc;
 
 /// What a run has done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,6 +29,42 @@ pub struct Summary {
     /// What storing state has cost, where it is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StateSummary>,
+    /// Partitions of sources that read several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<PartitionSummary>,
+}
+
+/// How a partition stood at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PartitionSummary {
+    /// Name of the source.
+    pub source: Arc<str>,
+    /// Topic and number of the partition.
+    pub partition: Arc<str>,
+    /// Offset of the next record to be read.
+    pub next: u64,
+    /// Offset behind the last; `None` if that is not known.
+    pub end: Option<u64>,
+    /// Offsets between the two.
+    pub lag: Option<u64>,
+    /// What it promised, in ms; `None` if nothing.
+    pub watermark: Option<i64>,
+    /// Whether it was active, idle, catching up or finished.
+    pub state: &'static str,
+}
+
+impl PartitionSummary {
+    fn of(source: &SourceReport) -> impl Iterator<Item = Self> {
+        source.partitions.iter().map(|PartitionReport { lag, watermark, state }| Self {
+            source: source.name.clone(),
+            partition: lag.name.clone(),
+            next: lag.next,
+            end: lag.end,
+            lag: lag.end.map(|end| end.saturating_sub(lag.next)),
+            watermark: Some(watermark.0.as_millis()).filter(|_| *watermark > Watermark::MIN),
+            state: state.name(),
+        })
+    }
 }
 
 /// Outcomes of the records read: each has exactly one.
@@ -181,6 +220,7 @@ impl Summary {
             stages: Stages(stages.collect()),
             marks: account.marks,
             state: StateSummary::of(outcome),
+            partitions: outcome.sources.iter().flat_map(PartitionSummary::of).collect(),
         };
         summary.check(outcome.failures.is_empty())?;
         Ok(summary)
@@ -218,7 +258,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nilometer_actors::report::{ShardReport, SourceReport};
+    use nilometer_actors::report::ShardReport;
     use nilometer_connectors::account::SourceAccount;
     use nilometer_model::aggregate::Function;
     use nilometer_model::pane::AccumulationMode;
@@ -289,7 +329,12 @@ mod tests {
             pause_max: None,
         };
         Outcome {
-            sources: vec![SourceReport { name: "s".into(), account, is_finished: true }],
+            sources: vec![SourceReport {
+                name: "s".into(),
+                account,
+                is_finished: true,
+                partitions: Vec::new(),
+            }],
             shards: vec![shard(3, 1), shard(4, 0)],
             ..Outcome::default()
         }

@@ -1,13 +1,13 @@
 //! The summary of a run for people: a few tables on stderr.
 
-use crate::standing::describe;
-use crate::summary::{StageSummary, Summary};
+use crate::standing::{describe, instant};
+use crate::summary::{PartitionSummary, StageSummary, Summary};
 use crate::summary_state::StateSummary;
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use nilometer_actors::node::Outcome;
 use nilometer_connectors::account::Counts;
 use nilometer_model::account::StageAccount;
-use nilometer_model::time::Watermark;
+use nilometer_model::time::{EventTime, Watermark};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ pub fn render(summary: &Summary, outcome: &Outcome, took: Duration) -> String {
         let _written = writeln!(text, "{}\n", datagrams(summary));
     }
     let _written = writeln!(text, "{}\n", stages(summary));
+    if !summary.partitions.is_empty() {
+        let _written = writeln!(text, "{}\n", partitions(summary));
+    }
     for sentence in sentences(summary, outcome, took) {
         let _written = writeln!(text, "{sentence}");
     }
@@ -27,6 +30,14 @@ pub fn render(summary: &Summary, outcome: &Outcome, took: Duration) -> String {
 
 /// A table of numbers below `header`, whose first column is text.
 fn table(header: &[&str], rows: impl IntoIterator<Item = (String, Vec<u64>)>) -> String {
+    let row = |(name, numbers): (String, Vec<u64>)| {
+        std::iter::once(name).chain(numbers.into_iter().map(grouped)).collect()
+    };
+    text_table(header, rows.into_iter().map(row))
+}
+
+/// A table below `header`.
+fn text_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     for line in [TableComponent::HeaderLines, TableComponent::MiddleHeaderIntersections] {
@@ -34,8 +45,8 @@ fn table(header: &[&str], rows: impl IntoIterator<Item = (String, Vec<u64>)>) ->
     }
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
-    for (name, numbers) in rows {
-        table.add_row(std::iter::once(name).chain(numbers.into_iter().map(grouped)));
+    for row in rows {
+        table.add_row(row);
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -59,6 +70,18 @@ fn records(summary: &Summary) -> String {
             ],
         )],
     )
+}
+
+fn partitions(summary: &Summary) -> String {
+    let row = |known: &PartitionSummary| {
+        let number = |number: Option<u64>| number.map_or("?".to_owned(), grouped);
+        let time = |millis| instant(EventTime::from_millis(millis));
+        let watermark = known.watermark.map_or("none".to_owned(), time);
+        let name = format!("{} {}", known.source, known.partition);
+        vec![name, grouped(known.next), number(known.lag), watermark, known.state.to_owned()]
+    };
+    let header = ["partition", "next offset", "lag", "watermark", "state"];
+    text_table(&header, summary.partitions.iter().map(row))
 }
 
 fn datagrams(summary: &Summary) -> String {
@@ -183,6 +206,7 @@ mod tests {
             let account = StageAccount { refused, ..StageAccount::default() };
             let stage = StageSummary { name: "sums".into(), account, copies: None };
             let summary = Summary {
+                partitions: Vec::new(),
                 records: Records::default(),
                 datagrams: Datagrams::default(),
                 stages: Stages(vec![stage]),

@@ -29,6 +29,8 @@ pub struct Supervision {
     meters: OnceLock<Arc<Meters>>,
     /// By partition, whether its input gives the same records again.
     is_exact: OnceLock<Vec<bool>>,
+    /// By source, whether it is one partition, so that the place of a batch says what it was.
+    is_one: OnceLock<Vec<bool>>,
 }
 
 impl Supervision {
@@ -67,8 +69,8 @@ impl Supervision {
         if aborts != before {
             file.write(&aborts)?;
         }
-        let (meters, is_exact) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { file, aborts: Mutex::new(aborts), behind, meters, is_exact })
+        let (meters, is_exact, is_one) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(Self { file, aborts: Mutex::new(aborts), behind, meters, is_exact, is_one })
     }
 
     /// Lets the sources leave out what is to be left out of them, and takes notice of which can be
@@ -80,8 +82,10 @@ impl Supervision {
             source.skipped = of_source.copied().collect();
         }
         let is_exact = sources.iter().map(|source| source.reader.position().is_exact);
+        let is_one = sources.iter().map(|source| !source.reader.is_partitioned());
         // Set once: a run has one set of sources.
         self.is_exact.set(is_exact.collect()).ok();
+        self.is_one.set(is_one.collect()).ok();
     }
 
     /// The node of the run has started.
@@ -104,14 +108,17 @@ impl Supervision {
     }
 
     fn note(&self, place: Option<BatchPlace>, error: String) {
-        let is_exact = |partition: u32| {
-            let known = self.is_exact.get().and_then(|known| known.get(partition as usize));
+        let of = |known: &OnceLock<Vec<bool>>, partition: u32| {
+            let known = known.get().and_then(|known| known.get(partition as usize));
             known.copied().unwrap_or(false)
         };
+        let is_exact = |partition| of(&self.is_exact, partition);
         if place.is_some_and(|place| !is_exact(place.partition)) {
             // What was read is gone: the next run cannot fail at the same place.
             return;
         }
+        // A batch of several partitions has no place that could be left out.
+        let place = place.filter(|place| of(&self.is_one, place.partition));
         let stored = self.meters.get().map_or(Epoch::NONE, |meters| meters.durable());
         let abort = Abort { epoch: stored.max(self.behind), place, error: error.into() };
         let mut aborts = self.aborts.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use nilometer_model::image::{Cut, ImageError, Restoration, Segment, pack};
 use nilometer_model::plan::Plan;
 use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
-use nilometer_model::watermark::{Coordinator, Generator};
+use nilometer_model::watermark::{Coordinator, EstimatesImage};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,8 +71,8 @@ pub struct SourceCut {
     pub is_exact: bool,
     /// What it had counted.
     pub account: SourceAccount,
-    /// Its watermark estimate.
-    pub generator: Generator,
+    /// Its watermark estimates.
+    pub estimates: EstimatesImage,
 }
 
 /// A shard where it was cut, but for what it keeps by key.

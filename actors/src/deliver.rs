@@ -34,6 +34,7 @@
 //!   tells the coordinator, which lets the end follow.
 //! - A block of an outbox comes to the store before the part that it belongs to: one sender. What
 //!   the store says of blocks may come at any time: it only says "more", or answers.
+//! - A source hears of it for those who keep account of readers only; nothing depends on when.
 //! - Credits, later ticks, turns and drain may be overtaken by anything: they only say "more" or "stop".
 
 use crate::checkpoint::Part;
@@ -198,7 +199,10 @@ pub(crate) fn demanded(to: &Addr<CoordinatorActor>) {
 }
 
 /// The store has made an epoch durable.
-pub(crate) fn durable(sinks: &[Addr<SinkActor>], epoch: Epoch) {
+pub(crate) fn durable((sources, sinks): (&[Addr<SourceActor>], &[Addr<SinkActor>]), epoch: Epoch) {
+    for source in sources {
+        append(source, Durable { epoch });
+    }
     for sink in sinks {
         append(sink, Durable { epoch });
     }

@@ -177,7 +177,7 @@ pub(crate) struct Given {
 /// next to begin.
 pub(crate) struct Demanded;
 
-/// Store to sink: an epoch will never be lost.
+/// Store to source and sink: an epoch will never be lost.
 pub(crate) struct Durable {
     pub(crate) epoch: Epoch,
 }

@@ -3,7 +3,7 @@
 use crate::checkpoint::CheckpointError;
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::sink::SinkError;
-use nilometer_connectors::source::SourceError;
+use nilometer_connectors::source::{PartitionLag, SourceError};
 use nilometer_connectors::store::StoreError;
 use nilometer_model::account::StageAccount;
 use nilometer_model::epoch::BatchPlace;
@@ -11,7 +11,7 @@ use nilometer_model::image::ImageError;
 use nilometer_model::pane::StageId;
 use nilometer_model::shard::StageError;
 use nilometer_model::time::Watermark;
-use nilometer_model::watermark::Standing;
+use nilometer_model::watermark::{PartitionState, Standing};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,6 +91,19 @@ pub struct SourceReport {
     pub account: SourceAccount,
     /// Whether its input has ended, or it was told to stop before.
     pub is_finished: bool,
+    /// How each of its partitions stood; nothing unless it reads several.
+    pub partitions: Vec<PartitionReport>,
+}
+
+/// How a partition of a source stood at the end.
+#[derive(Debug, Clone)]
+pub struct PartitionReport {
+    /// How far it was read.
+    pub lag: PartitionLag,
+    /// What it promised.
+    pub watermark: Watermark,
+    /// What held for it.
+    pub state: PartitionState,
 }
 
 /// What a shard has counted, at its end.

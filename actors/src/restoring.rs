@@ -43,7 +43,7 @@ impl Restoring {
     pub(crate) fn source(&mut self, polled: &mut Polled, ingest: &mut Ingest) {
         if let Some(cut) = self.sources.next() {
             polled.account = cut.account;
-            ingest.restore(cut.generator);
+            ingest.restore(cut.estimates);
         }
     }
 

@@ -9,10 +9,10 @@ use crate::checkpoint::{SourceCut, source_pieces};
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
 use crate::message::{
-    Cut, CycleBegun, Drain, EpochBegun, Granted, Records, Returned, Tick, Turn, Waiting,
+    Cut, CycleBegun, Drain, Durable, EpochBegun, Granted, Records, Returned, Tick, Turn, Waiting,
 };
 use crate::meter::Meters;
-use crate::report::{Failure, Report, SourceReport};
+use crate::report::{Failure, PartitionReport, Report, SourceReport};
 use crate::shard::ShardActor;
 use crate::store::StoreActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
@@ -20,11 +20,14 @@ use nilometer_connectors::account::Reason;
 use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
 use nilometer_connectors::panes::write_record;
 use nilometer_connectors::sink::SinkError;
-use nilometer_connectors::source::{Found, Polled, Position, Source, SourceError, State};
+use nilometer_connectors::source::{
+    Found, PartitionLag, Polled, Position, Source, SourceError, State,
+};
 use nilometer_model::epoch::BatchPlace;
 use nilometer_model::ingest::Taken;
 use nilometer_model::node::{FromSource, SourceNode, Stand};
 use nilometer_model::row;
+use nilometer_model::watermark::PartitionStanding;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The dead-letter file, which all sources write to.
@@ -54,6 +57,8 @@ pub(crate) struct SourceActor {
     /// Where it stood before it read last, if that is stored and what it reads may have to wait for
     /// its turn.
     pub(crate) before: Option<SourceCut>,
+    /// Its position in the epoch that is in flight, or in the last one.
+    pub(crate) stored: Option<Vec<u8>>,
     pub(crate) links: SourceLinks,
 }
 
@@ -63,9 +68,7 @@ impl SourceActor {
         let may_wait = self.links.store.is_some() && self.machine.is_in_step();
         self.before = may_wait.then(|| self.source_cut());
         let stand = match self.poll(room) {
-            Ok(State::More) => Stand::More,
-            Ok(State::Pending) => Stand::Pending,
-            Ok(State::End) => Stand::End,
+            Ok(state) => stand(state),
             Err(error) => {
                 let failure = Failure::Source { name: self.name.clone(), error };
                 self.links.reports.report(Report::Failure(failure));
@@ -73,6 +76,8 @@ impl SourceActor {
             }
         };
         self.skip();
+        let partitions: Vec<_> = self.polled.partitions.iter().copied().map(self::stand).collect();
+        self.machine.partitions_stand(&partitions);
         let taken = self.machine.read(&mut self.polled.batch, stand);
         self.count(taken);
     }
@@ -133,10 +138,11 @@ impl SourceActor {
         (detail, fields): (&str, &[u64]),
     ) {
         // Counted from 1, as people do.
-        let place = Place::Record(position.offset.saturating_add(1));
+        let by_number = || (self.name.clone(), Place::Record(position.offset.saturating_add(1)));
+        let (origin, place) = self.reader.find(position).unwrap_or_else(by_number);
         let mut text = String::new();
         write_record(self.polled.batch.layout(), fields, self.machine.symbols(), &mut text);
-        self.polled.reject(Found::new(&self.name, place, text.as_bytes()), reason, detail);
+        self.polled.reject(Found::new(&origin, place, text.as_bytes()), reason, detail);
     }
 
     /// Writes what was found beside records, and sends what is to be sent.
@@ -175,7 +181,7 @@ impl SourceActor {
             position: bytes,
             is_exact,
             account: self.polled.account.clone(),
-            generator: self.machine.generator().clone(),
+            estimates: self.machine.estimates().image(),
         }
     }
 
@@ -191,11 +197,32 @@ impl SourceActor {
         }
     }
 
+    fn partitions(&self) -> Vec<PartitionReport> {
+        let standing = self.machine.estimates().standing();
+        let known = standing.into_iter().flat_map(|standing| standing.partitions);
+        let known = self.reader.partitions().into_iter().zip(known);
+        let report = |(lag, standing): (PartitionLag, PartitionStanding)| PartitionReport {
+            lag,
+            watermark: standing.watermark,
+            state: standing.state,
+        };
+        known.map(report).collect()
+    }
+
     fn report_end(&mut self, is_finished: bool) {
         with_file(&mut self.links, DeadLetterFile::flush);
         let (name, account) = (self.name.clone(), self.polled.account.clone());
-        let report = SourceReport { name, account, is_finished };
+        let partitions = self.partitions();
+        let report = SourceReport { name, account, is_finished, partitions };
         self.links.reports.report(Report::Source(report));
+    }
+}
+
+const fn stand(state: State) -> Stand {
+    match state {
+        State::More => Stand::More,
+        State::Pending => Stand::Pending,
+        State::End => Stand::End,
     }
 }
 
@@ -262,9 +289,21 @@ impl Handler<EpochBegun> for SourceActor {
         let Some(store) = &self.links.store else { return };
         let cut = self.machine.cut(self.before.clone(), || self.source_cut());
         deliver::part(store, source_pieces(&self.name, &cut).into());
+        self.stored = Some(cut.position);
         deliver::barrier(&self.links.shards, self.partition);
         self.machine.epoch_begun();
         self.forward(ctx);
+    }
+}
+
+impl Handler<Durable> for SourceActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Durable, _: &mut Self::Context) {
+        // One epoch is in flight at a time: it is this one.
+        if let Some(position) = self.stored.take() {
+            self.reader.stored(&position);
+        }
     }
 }
 

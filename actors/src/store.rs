@@ -12,6 +12,7 @@ use crate::message::{Block, Finished, GivenUp, Published, Wanted};
 use crate::meter::Meters;
 use crate::report::{Failure, Report, StoreReport};
 use crate::sink::SinkActor;
+use crate::source::SourceActor;
 use actix::{Actor, Addr, Context, Handler};
 use nilometer_connectors::store::{Store, StoreError};
 use nilometer_model::node::StoreNode;
@@ -29,6 +30,7 @@ pub(crate) struct StoreActor {
     pub(crate) early: Vec<Block>,
     /// Bytes of the blocks that have been written ahead. Cleared by the commit of their epoch.
     pub(crate) ahead_bytes: u64,
+    pub(crate) sources: Vec<Addr<SourceActor>>,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
     pub(crate) coordinator: Addr<CoordinatorActor>,
     /// Actors that may still have something to say. Falls only.
@@ -79,7 +81,7 @@ impl StoreActor {
         self.measure();
         self.meters.set_durable(epoch);
         let (epoch, is_concluded) = self.keeper.committed();
-        deliver::durable(&self.sinks, epoch);
+        deliver::durable((&self.sources, &self.sinks), epoch);
         for block in std::mem::take(&mut self.early) {
             self.write(block);
         }

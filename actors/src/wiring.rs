@@ -308,6 +308,9 @@ impl Wiring {
             let (symbols, refinement) = (facts.symbols.clone(), facts.refinement.clone());
             let mut ingest =
                 Ingest::new(&facts.plan, symbols, refinement, part.watermark, facts.shards);
+            if part.reader.is_partitioned() {
+                ingest = ingest.partitioned();
+            }
             let mut polled = Polled::new(facts.plan.row.clone(), facts.dead_letters.is_some());
             self.restoring.source(&mut polled, &mut ingest);
             let (engine, limits) = (facts.plan.engine, facts.limits);
@@ -323,6 +326,7 @@ impl Wiring {
                 polled,
                 machine: SourceNode::new(parts),
                 before: None,
+                stored: None,
                 links,
             });
         }
@@ -347,6 +351,7 @@ impl Wiring {
             early: Vec::new(),
             ahead_bytes: 0,
             keeper: StoreNode::new(last, parts, self.sinks.len()),
+            sources: self.sources.clone(),
             sinks: self.sinks.clone(),
             coordinator: self.coordinator.clone(),
             open: 1 + self.sinks.len(),

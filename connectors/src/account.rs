@@ -71,10 +71,14 @@ impl<'de> Deserialize<'de> for Counts {
 /// Why input is no record of the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reason {
+    /// A record without a value.
+    NoValue,
     /// Bytes that are not UTF-8.
     NotUtf8,
     /// A line that is not JSON, or whose JSON is no object.
     NotJson,
+    /// Bytes that are no message of protocol buffers.
+    NotProtobuf,
     /// A line, datagram or packet beyond the size limit.
     TooLong,
     /// The input ends within the record.
@@ -105,6 +109,8 @@ impl Reason {
     /// The name in summaries and dead letters.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::NoValue => "no_value",
+            Self::NotProtobuf => "not_protobuf",
             Self::NotUtf8 => "not_utf8",
             Self::NotJson => "not_json",
             Self::TooLong => "too_long",

@@ -13,7 +13,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where in its origin the input stood, counted from 1.
+/// Where in its origin the input stood, counted from 1 unless it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Line of a text file.
@@ -22,6 +22,8 @@ pub enum Place {
     Packet(u64),
     /// Record of a source.
     Record(u64),
+    /// Offset in a partition, from 0.
+    Offset(u64),
 }
 
 impl Place {
@@ -30,6 +32,7 @@ impl Place {
             Self::Line(number) => ("line", number),
             Self::Packet(number) => ("packet", number),
             Self::Record(number) => ("record", number),
+            Self::Offset(number) => ("offset", number),
         }
     }
 }

@@ -3,13 +3,14 @@
 //! Every datagram is counted, and every flow of it has one outcome. The counts of the decoder and
 //! of the packets around are passed on to the account of the source.
 
-use crate::account::SourceAccount;
+use crate::account::{Reason, SourceAccount};
 use crate::capture::{Datagram, PacketCounts};
 use crate::dead_letter::Place;
 use crate::flow_intake::FlowIntake;
 use crate::netflow::{DecoderCounts, DecoderSettings, FlowDecoder};
 use crate::source::{Found, Polled};
 use nilometer_model::flow::Flow;
+use nilometer_model::row::Position;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -55,6 +56,33 @@ impl FlowFeed {
         self.told = image.told;
     }
 
+    /// The flows of the next datagram stand at `position`.
+    pub(crate) fn place(&mut self, position: Position) {
+        self.intake.place(position);
+    }
+
+    /// Counts a datagram as a record that gives no flow, and rejects it.
+    pub(crate) fn reject(
+        &mut self,
+        (reason, detail): (Reason, &str),
+        found: Found<'_>,
+        out: &mut Polled,
+    ) {
+        self.intake.reject(found, reason, detail, out);
+    }
+
+    /// Takes in the flows of `datagram`, `found` in its input. Returns the bytes of the dead letters
+    /// that this gave.
+    pub(crate) fn take_found(
+        &mut self,
+        datagram: Datagram<'_>,
+        found: Found<'_>,
+        out: &mut Polled,
+    ) -> usize {
+        self.decoder.decode(datagram, &mut self.flows);
+        self.empty(found, out)
+    }
+
     /// Takes in the flows of `datagram`, number `number` of `origin`. Returns the bytes of the
     /// dead letters that this gave.
     pub(crate) fn take(
@@ -64,9 +92,7 @@ impl FlowFeed {
         number: u64,
         out: &mut Polled,
     ) -> usize {
-        self.decoder.decode(datagram, &mut self.flows);
-        let found = Found::new(origin, Place::Packet(number), datagram.payload);
-        self.empty(found, out)
+        self.take_found(datagram, Found::new(origin, Place::Packet(number), datagram.payload), out)
     }
 
     /// Takes in the flows that are left when `origin` has ended after `number` datagrams.

@@ -32,6 +32,8 @@ pub struct FlowIntake {
     symbols: Arc<Symbols>,
     /// Where the next record stands.
     position: Position,
+    /// Whether records come one behind the other, and no one says where each stands.
+    is_counted: bool,
 }
 
 impl FlowIntake {
@@ -43,7 +45,7 @@ impl FlowIntake {
         partition: u32,
     ) -> Self {
         let position = Position { partition, offset: 0 };
-        Self { context, rows: FlowRows::new(layout), symbols, position }
+        Self { context, rows: FlowRows::new(layout), symbols, position, is_counted: true }
     }
 
     /// How many records were begun.
@@ -54,6 +56,12 @@ impl FlowIntake {
     /// Goes on behind `count` records that were begun by another.
     pub(crate) fn resume(&mut self, count: u64) {
         self.position.offset = count;
+    }
+
+    /// The next records stand at `position`, as many as they are.
+    pub(crate) fn place(&mut self, position: Position) {
+        self.position = position;
+        self.is_counted = false;
     }
 
     /// Counts `flow` as read and appends it to the batch of `out`, or rejects it. The reverse
@@ -96,7 +104,9 @@ impl FlowIntake {
 
     fn count(&mut self, out: &mut Polled) -> Position {
         let position = self.position;
-        self.position.offset = self.position.offset.saturating_add(1);
+        if self.is_counted {
+            self.position.offset = self.position.offset.saturating_add(1);
+        }
         out.account.read = out.account.read.saturating_add(1);
         position
     }

@@ -15,6 +15,7 @@ pub mod flow_intake;
 pub mod flow_tables;
 pub mod generator;
 pub mod input;
+pub mod kafka;
 pub mod memory;
 pub mod netflow;
 pub mod panes;

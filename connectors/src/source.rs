@@ -6,7 +6,8 @@
 
 use crate::account::{Reason, SourceAccount};
 use crate::dead_letter::{DeadLetter, Place};
-use nilometer_model::row::{RowBatch, RowLayout};
+use crate::kafka::client::KafkaError;
+use nilometer_model::row::{self, RowBatch, RowLayout};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
@@ -39,6 +40,28 @@ pub trait Source: Send {
     fn position(&self) -> Position {
         Position::default()
     }
+
+    /// Whether it reads several partitions, each with a watermark of its own. Their records are told
+    /// apart by the `partition` of their positions, numbered from 0 as they are found, and where
+    /// each stands is told by [`Polled::partitions`].
+    fn is_partitioned(&self) -> bool {
+        false
+    }
+
+    /// How far each partition has been read, by number; nothing if there is but one.
+    fn partitions(&self) -> Vec<PartitionLag> {
+        Vec::new()
+    }
+
+    /// Where a record that it gave is found in its origin, for dead letters; `None` where the name of
+    /// the source and the number of the record say it.
+    fn find(&self, _position: row::Position) -> Option<(Arc<str>, Place)> {
+        None
+    }
+
+    /// What was read up to `position`, which this source told, will never be read again. Whoever
+    /// keeps account of readers may be told so.
+    fn stored(&mut self, _position: &[u8]) {}
 
     /// Goes on at a position that a source with the same settings told. Called before the first
     /// poll, or not at all. Nothing is counted in the account: that of the position goes on.
@@ -75,6 +98,18 @@ pub(crate) fn state_of<'a, S: Deserialize<'a>>(
         .map_err(|_| SourceError::resume(origin, "its position is not one of this source"))
 }
 
+/// How far a partition has been read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionLag {
+    /// Its name, such as `flows/3`.
+    pub name: Arc<str>,
+    /// Offset of the next record to be read.
+    pub next: u64,
+    /// Offset behind its last record, or behind the last that is to be read; `None` where that is
+    /// not known yet.
+    pub end: Option<u64>,
+}
+
 /// What a source can say after a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -105,6 +140,9 @@ pub struct Polled {
     pub letters: Vec<DeadLetter>,
     /// News for the operator, one sentence each: an input that ends early, a file left out.
     pub notices: Vec<String>,
+    /// Where each partition stands behind the batch, by number; empty unless the source reads
+    /// several.
+    pub partitions: Vec<State>,
     /// Counts since the source was opened.
     pub account: SourceAccount,
     keeps_letters: bool,
@@ -117,6 +155,7 @@ impl Polled {
             batch: RowBatch::new(layout),
             letters: Vec::new(),
             notices: Vec::new(),
+            partitions: Vec::new(),
             account: SourceAccount::default(),
             keeps_letters,
         }
@@ -189,6 +228,9 @@ pub enum SourceError {
         /// What is different.
         detail: Box<str>,
     },
+    /// Topics of Kafka cannot be read.
+    #[error(transparent)]
+    Kafka(#[from] KafkaError),
     /// A socket cannot be bound or read.
     #[error(
         "cannot listen on {address}: {source}; check that the address is of this machine and that the port is free"

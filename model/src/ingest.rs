@@ -1,5 +1,5 @@
-//! What happens to the records of one source partition between its reader and the shards: every
-//! event time moves the partition's watermark estimate, records are refined (derived fields,
+//! What happens to the records of one source between its reader and the shards: every event time
+//! moves the watermark estimate of its partition, records are refined (derived fields,
 //! filter), and each goes to the shard that owns its key.
 //!
 //! Invariant: of the records taken in, each is in exactly one part, filtered, or failed.
@@ -10,16 +10,18 @@ use crate::plan::Plan;
 use crate::row::RowBatch;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
-use crate::watermark::{Estimation, Estimator, Generator, Marks, Surroundings, TooFar};
+use crate::watermark::{
+    Estimates, EstimatesImage, Estimation, Marks, Reader, Surroundings, TooFar,
+};
 use std::sync::Arc;
 
-/// The way of one partition's records to the shards.
+/// The way of one source's records to the shards.
 #[derive(Debug)]
 pub struct Ingest {
     symbols: Arc<Symbols>,
     refinement: Arc<Refinement>,
-    /// The partition's watermark estimate. Part of a checkpoint.
-    estimator: Estimator,
+    /// What its partitions promise. Part of a checkpoint.
+    estimates: Estimates,
     router: Router,
     shards: usize,
     /// The shard of each record of a batch. Holds nothing between two batches.
@@ -46,7 +48,7 @@ pub struct Taken {
 }
 
 impl Ingest {
-    /// For one partition of a plan that runs on `shards` shards.
+    /// For one source of a plan that runs on `shards` shards; the source is one partition.
     pub fn new(
         plan: &Plan,
         symbols: Arc<Symbols>,
@@ -57,7 +59,7 @@ impl Ingest {
         Self {
             symbols,
             refinement,
-            estimator: Estimator::new(watermark, &plan.shares),
+            estimates: Estimates::new(watermark, &plan.shares),
             router: Router::from_row(&plan.row, &plan.shard_by, plan.key_groups, shards),
             shards,
             owners: Vec::new(),
@@ -79,14 +81,30 @@ impl Ingest {
         taken
     }
 
-    /// What the partition may promise behind the records taken so far.
+    /// The same for a source of several partitions; see [`Estimates`].
+    #[must_use]
+    pub fn partitioned(self) -> Self {
+        Self { estimates: self.estimates.partitioned(), ..self }
+    }
+
+    /// What the source may promise behind the records taken so far.
     pub fn watermark(&self) -> Watermark {
-        self.generator().watermark()
+        self.estimates.watermark()
     }
 
     /// What it may promise while the records of `batch`, which were read and not taken yet, wait.
     pub fn watermark_before(&self, earliest: EventTime, around: Surroundings) -> Watermark {
-        self.generator().watermark_before(earliest, around)
+        self.estimates.watermark_before(earliest, around)
+    }
+
+    /// Takes notice of where the readers of its partitions stand, behind the records taken so far.
+    pub fn stand(&mut self, readers: &[Reader]) {
+        self.estimates.stand(readers);
+    }
+
+    /// It may not read on.
+    pub fn block(&mut self) {
+        self.estimates.block();
     }
 
     /// The texts of its records.
@@ -94,19 +112,19 @@ impl Ingest {
         &self.symbols
     }
 
-    /// Goes on with the estimate of `image`.
-    pub fn restore(&mut self, image: Generator) {
-        self.estimator.generator.restore(image);
+    /// Goes on with the estimates of `image`.
+    pub fn restore(&mut self, image: EstimatesImage) {
+        self.estimates.restore(image);
     }
 
-    /// The watermark estimate.
-    pub const fn generator(&self) -> &Generator {
-        &self.estimator.generator
+    /// The watermark estimates.
+    pub const fn estimates(&self) -> &Estimates {
+        &self.estimates
     }
 
     /// The time has come to `now`; what may be promised can rise by it.
     pub fn tick(&mut self, now: ProcessingTime) {
-        self.estimator.generator.tick(now);
+        self.estimates.tick(now);
     }
 
     /// Lets every record tell the time; those that tell one too far in the future are taken out,
@@ -116,7 +134,7 @@ impl Ingest {
         let mut out = Vec::new();
         for index in 0..batch.len() {
             let record = (&mut *batch, index);
-            let watched = self.estimator.watch(record, around, &self.symbols, &mut taken.marks);
+            let watched = self.estimates.watch(record, around, &self.symbols, &mut taken.marks);
             if let Err(too_far) = watched {
                 taken.too_far.push(too_far);
                 taken.rejected.push(batch.row(index).into());

@@ -20,8 +20,8 @@ mod variables;
 
 pub use node::Origin;
 pub use pipeline::{
-    FileFormat, FlowConfig, Pipeline, Records, SinkConfig, SinkFormat, SinkKind, SourceConfig,
-    SourceKind, StateConfig,
+    FileFormat, FlowConfig, KafkaConfig, Pipeline, Records, SinkConfig, SinkFormat, SinkKind,
+    SourceConfig, SourceKind, StateConfig, ValueFormat,
 };
 pub use place::Place;
 pub use problem::{ConfigErrors, Look, Problem};

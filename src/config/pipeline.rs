@@ -3,6 +3,8 @@
 use super::settings::Setting;
 use nilometer_actors::credit::Limits;
 use nilometer_connectors::generator::GeneratorSettings;
+use nilometer_connectors::kafka::client::ClientSettings;
+use nilometer_connectors::kafka::source::{KafkaStart, KafkaUntil, RecordTime};
 use nilometer_connectors::text::RecordSchema;
 use nilometer_model::epoch::Bounds;
 use nilometer_model::expr::{BindError, Refinement, TypedExpr};
@@ -125,6 +127,8 @@ pub enum SourceKind {
         /// Bytes of datagrams that wait for the engine at most.
         receive_buffer: usize,
     },
+    /// Topics of Kafka.
+    Kafka(Box<KafkaConfig>),
     /// Invented flows.
     Generator(GeneratorSettings),
 }
@@ -135,6 +139,7 @@ impl SourceKind {
         match self {
             Self::Files { .. } => false,
             Self::Udp { .. } => true,
+            Self::Kafka(config) => config.until.is_none(),
             Self::Generator(settings) => settings.records.is_none(),
         }
     }
@@ -143,12 +148,52 @@ impl SourceKind {
     pub const fn is_flow(&self) -> bool {
         match self {
             Self::Udp { .. } | Self::Generator(_) => true,
+            Self::Kafka(config) => !matches!(config.format, ValueFormat::Json(_)),
             Self::Files { format, .. } => match format {
                 FileFormat::Capture | FileFormat::Datagram { .. } | FileFormat::Opennms => true,
                 FileFormat::Ndjson | FileFormat::Csv { .. } => false,
             },
         }
     }
+}
+
+/// Topics of Kafka as an input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KafkaConfig {
+    /// How the cluster is reached.
+    pub client: ClientSettings,
+    /// Topics, or patterns that begin with `^`; at least one.
+    pub topics: Vec<String>,
+    /// The group that it reads as.
+    pub group: Box<str>,
+    /// The name of the process in the group.
+    pub instance: Box<str>,
+    /// What values are.
+    pub format: ValueFormat,
+    /// Most bytes of a value.
+    pub record_bytes_max: usize,
+    /// Where to begin.
+    pub start: KafkaStart,
+    /// Where to end; `None` for never.
+    pub until: Option<KafkaUntil>,
+    /// Bytes that wait for the engine, about.
+    pub queue_bytes_max: usize,
+}
+
+/// What values of Kafka are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueFormat {
+    /// Flow documents as messages of protocol buffers.
+    FlowProtobuf,
+    /// JSON objects with the fields of `[record]`.
+    Json(RecordTime),
+    /// OpenNMS flow documents as JSON.
+    Opennms,
+    /// Datagrams of exporters.
+    Netflow {
+        /// Who sent those whose key is no address.
+        exporter: Option<IpAddr>,
+    },
 }
 
 /// What files hold.

@@ -102,10 +102,11 @@ impl Texts {
 
 /// Whether the setting called `name` is never shown.
 pub(crate) fn is_secret(name: &str) -> bool {
-    const SECRETS: [&str; 3] = ["password", "secret", "token"];
+    const SECRETS: [&str; 4] = ["password", "secret", "token", "key.pem"];
     let name = name.to_ascii_lowercase();
     SECRETS.iter().any(|secret| {
-        name.strip_suffix(secret).is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
+        name.strip_suffix(secret)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-', '.']))
     })
 }
 

@@ -197,7 +197,7 @@ fn source(
         assert!(cut.is_exact);
         partition.resume(&cut.position);
         account = cut.account.clone();
-        ingest.restore(cut.generator.clone());
+        ingest.restore(cut.estimates.clone());
     }
     let (engine, limits) = (plan.engine, options.limits);
     let epoch_bytes_max = options.stored.map(|stored| stored.bounds.epoch_bytes_max);

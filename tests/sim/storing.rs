@@ -43,7 +43,7 @@ pub(crate) fn source_cut(source: &Source) -> SourceCut {
         position: source.partition.position(),
         is_exact: true,
         account: source.account.clone(),
-        generator: source.node.generator().clone(),
+        estimates: source.node.estimates().image(),
     }
 }
 

@@ -19,8 +19,11 @@ mod document_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ndjson::{Decoder as JsonDecoder, Records as JsonRecords};
 pub use number::TimeUnit;
 pub use one_document::{NoFlow, OneDocument};
+pub(crate) use opennms::Documents;
+pub(crate) use rows::Rows;
 pub use schema::{RecordField, RecordSchema};
 
 use crate::dead_letter::Place;

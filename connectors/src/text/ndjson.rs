@@ -9,6 +9,8 @@ use crate::text::feed::Piece;
 use crate::text::members::Members;
 use crate::text::opennms::Documents;
 use crate::text::rows::Rows;
+use nilometer_model::row::Position;
+use nilometer_model::time::EventTime;
 
 /// Makes records of lines.
 #[derive(Debug)]
@@ -37,6 +39,36 @@ impl Decoder {
                 }
             }
         }
+    }
+
+    /// Makes a record of `found`, a whole one that stands at `position`, and counts it as read; its
+    /// event time is `time` if it is not its own to say.
+    pub(crate) fn take_one(
+        &mut self,
+        (position, time): (Position, Option<EventTime>),
+        found: Found<'_>,
+        out: &mut Polled,
+    ) {
+        match self {
+            Self::Records(records) => records.rows.place(position, time),
+            Self::Opennms(documents) => documents.place(position),
+        }
+        self.take(Piece::Whole, found, out);
+    }
+
+    /// Counts what was `found` at `position` as read, and rejects it.
+    pub(crate) fn reject_one(
+        &mut self,
+        position: Position,
+        (reason, detail): (Reason, &str),
+        found: Found<'_>,
+        out: &mut Polled,
+    ) {
+        match self {
+            Self::Records(records) => records.rows.place(position, None),
+            Self::Opennms(documents) => documents.place(position),
+        }
+        self.reject(found, reason, detail, out);
     }
 
     /// How many records were begun.

@@ -12,6 +12,7 @@ use crate::text::ndjson::not_json;
 use crate::text::number::{double, whole};
 use crate::text::schema::{Scalar, complaint};
 use nilometer_model::flow::{Direction, Flow, FlowVersion, Node};
+use nilometer_model::row::Position;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -107,6 +108,11 @@ impl Documents {
             members.want(&camel_case(path), number);
         }
         Self { members, intake }
+    }
+
+    /// The next document stands at `position`.
+    pub(crate) fn place(&mut self, position: Position) {
+        self.intake.place(position);
     }
 
     /// How many records were begun.

@@ -22,6 +22,10 @@ pub(crate) struct Rows {
     fault: Option<(Reason, String)>,
     /// Where the next record stands.
     position: Position,
+    /// Whether records come one behind the other, and no one says where each stands.
+    is_counted: bool,
+    /// The event time of the next record, where it is not its own to say.
+    given_time: Option<EventTime>,
 }
 
 impl Rows {
@@ -39,6 +43,8 @@ impl Rows {
             time: None,
             fault: None,
             position: Position { partition, offset: 0 },
+            is_counted: true,
+            given_time: None,
         }
     }
 
@@ -57,12 +63,21 @@ impl Rows {
         self.position.offset = count;
     }
 
+    /// The next record stands at `position`; its event time is `time` if it is not its own to say.
+    pub(crate) fn place(&mut self, position: Position, time: Option<EventTime>) {
+        self.position = position;
+        self.is_counted = false;
+        self.given_time = time;
+    }
+
     /// Begins a record and counts it as read.
     pub(crate) fn begin(&mut self, out: &mut Polled) {
         out.account.read = out.account.read.saturating_add(1);
         self.row.clear();
         self.row.push(EventTime::MIN, self.position);
-        self.position.offset = self.position.offset.saturating_add(1);
+        if self.is_counted {
+            self.position.offset = self.position.offset.saturating_add(1);
+        }
         self.time = None;
         self.fault = None;
     }
@@ -87,7 +102,7 @@ impl Rows {
 
     /// Ends the record that was begun: appends its row to the batch, or rejects what was `found`.
     pub(crate) fn end(&mut self, found: Found<'_>, out: &mut Polled) {
-        match (self.fault.take(), self.time) {
+        match (self.fault.take(), self.given_time.or(self.time)) {
             (Some((reason, detail)), _) => out.reject(found, reason, &detail),
             (None, None) => {
                 let detail = format!("`{}` is missing or null", self.places.name(0));

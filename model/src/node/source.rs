@@ -15,7 +15,7 @@ use crate::ingest::{Ingest, Taken};
 use crate::row::RowBatch;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
-use crate::watermark::{Generator, Progress, Reader, Surroundings};
+use crate::watermark::{Estimates, Progress, Reader, Surroundings};
 
 /// What a reader says behind what it gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,16 @@ pub enum Stand {
     End,
     /// It cannot be read on.
     Failed,
+}
+
+impl Stand {
+    const fn reader(self) -> Reader {
+        match self {
+            Self::More | Self::Failed => Reader::Behind,
+            Self::Pending => Reader::AtEnd,
+            Self::End => Reader::Finished,
+        }
+    }
 }
 
 /// What a source sends, in this order.
@@ -119,6 +129,8 @@ pub struct SourceNode {
     /// What the reader said behind the records in hand. `None` unless the phase is
     /// [`Phase::Aligning`].
     at_hand: Option<Stand>,
+    /// Where the readers of its partitions stood behind what was read last, if it has several.
+    partitions: Vec<Reader>,
     /// The last tick, and what the others had come to when its turn came last.
     around: Surroundings,
     /// The last report, so that silence is reported once.
@@ -140,6 +152,7 @@ impl SourceNode {
             phase: Phase::Starting,
             is_in_step: parts.is_in_step,
             at_hand: None,
+            partitions: Vec::new(),
             around: Surroundings::default(),
             reported: None,
             out: Vec::new(),
@@ -151,9 +164,9 @@ impl SourceNode {
         self.ingest.symbols()
     }
 
-    /// Its watermark estimate, behind everything that it has handed on.
-    pub const fn generator(&self) -> &Generator {
-        self.ingest.generator()
+    /// Its watermark estimates, behind everything that it has handed on.
+    pub const fn estimates(&self) -> &Estimates {
+        self.ingest.estimates()
     }
 
     /// Whether what was read waits for its turn.
@@ -185,6 +198,13 @@ impl SourceNode {
         room.map(|room| self.cut.room(room))
     }
 
+    /// Takes notice of where each partition stands behind what has just been read, if the source has
+    /// several. Told before [`SourceNode::read`].
+    pub fn partitions_stand(&mut self, stands: &[Stand]) {
+        self.partitions.clear();
+        self.partitions.extend(stands.iter().map(|stand| stand.reader()));
+    }
+
     /// Takes what was read into `batch` before the reader said `stand`. Where it has to wait for its
     /// turn, the batch is left as it is, and nothing has become of it.
     pub fn read(&mut self, batch: &mut RowBatch, stand: Stand) -> Taken {
@@ -192,6 +212,7 @@ impl SourceNode {
             Some(head) if self.is_in_step => {
                 self.phase = Phase::Aligning;
                 self.at_hand = Some(stand);
+                self.ingest.block();
                 let watermark = self.ingest.watermark_before(head, self.around);
                 self.out.push(FromSource::Waiting { head, watermark });
                 Taken::default()
@@ -290,6 +311,7 @@ impl SourceNode {
             self.phase = Phase::Waiting;
         }
         // As long as it cannot read, nobody knows whether it is silent.
+        self.ingest.block();
         if self.reader_stands() == Some(Reader::AtEnd) {
             self.report(false, Reader::Blocked);
         }
@@ -302,6 +324,7 @@ impl SourceNode {
         let has_records = !batch.is_empty();
         self.cut.read(batch.len());
         let mut taken = self.ingest.take(batch, self.around);
+        self.ingest.stand(&self.partitions);
         let mut is_demanding = false;
         for (shard, batch) in std::mem::take(&mut taken.parts) {
             let credit = Credit { records: batch.len(), bytes: batch.bytes() };
@@ -330,12 +353,12 @@ impl SourceNode {
     }
 
     fn report(&mut self, has_records: bool, reader: Reader) {
-        let estimate = self.ingest.generator();
+        let estimates = self.ingest.estimates();
         let report = Progress {
             partition: self.partition,
-            watermark: estimate.watermark(),
-            shares: estimate.shares().to_vec(),
-            head: estimate.head(),
+            watermark: estimates.watermark(),
+            shares: estimates.shares().to_vec(),
+            head: estimates.head(),
             reader,
             has_records,
         };
@@ -345,10 +368,11 @@ impl SourceNode {
         }
     }
 
-    /// Where records take the time of their arrival, the time itself is progress.
+    /// Where records take the time of their arrival, the time itself is progress, and where a
+    /// partition is found to be idle among others.
     fn report_time(&mut self, reader: Option<Reader>) {
-        let follows_clock = self.ingest.generator().arrival().is_some();
-        if let Some(reader) = reader.filter(|_| follows_clock) {
+        let moves = self.ingest.estimates().move_with_clock();
+        if let Some(reader) = reader.filter(|_| moves) {
             self.report(false, reader);
         }
     }

@@ -51,6 +51,19 @@ impl Coordinator {
         }
     }
 
+    /// One more partition has been found, which has said nothing.
+    pub fn add_partition(&mut self, idle_after: Option<Span>) {
+        self.partitions.push(Partition::unheard(idle_after, self.shares.len()));
+    }
+
+    /// Goes on where `image` was stored, whose partitions are idle after `idle_after` now.
+    pub fn restore_under(&mut self, image: Self, idle_after: Option<Span>) {
+        *self = Self { rules: self.rules, now: None, ..image };
+        for partition in &mut self.partitions {
+            partition.idle_after = idle_after;
+        }
+    }
+
     /// Goes on where `image` was stored, under the settings of this one. The time in between is no
     /// silence of anybody, and whoever reads tells anew what it has: what was left of a span before
     /// somebody is idle, or windows time out, is left, and passes once readers have caught up.
@@ -205,7 +218,8 @@ impl Coordinator {
         if lowest.is_some() {
             return lowest;
         }
-        if is_finished {
+        // Before any partition has been found, nothing is promised.
+        if is_finished && !self.partitions.is_empty() {
             return Some(Watermark::MAX);
         }
         match self.rules.all_idle {

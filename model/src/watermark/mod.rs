@@ -11,6 +11,7 @@
 
 mod alignment;
 mod coordinator;
+mod estimates;
 mod estimator;
 mod generator;
 mod partition;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use alignment::Grant;
 pub use coordinator::Coordinator;
+pub use estimates::{Estimates, EstimatesImage};
 pub use estimator::{Estimator, Marks, TooFar};
 pub use generator::{Generator, Observed, Punctuated, Surroundings};
 pub use partition::{PartitionState, Progress, Reader};

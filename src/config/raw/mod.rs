@@ -8,6 +8,7 @@ pub(crate) mod aggregate;
 pub(crate) mod engine;
 pub(crate) mod group;
 pub(crate) mod lists;
+pub(crate) mod options;
 pub(crate) mod quantity;
 pub(crate) mod reader;
 pub(crate) mod scalar;

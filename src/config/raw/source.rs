@@ -1,11 +1,12 @@
 //! Raw types of `[[source]]`: one table of settings per kind.
 
 use super::lists::List;
+use super::options::RawOptions;
 use super::quantity::{Length, Size};
 use super::reader::Presence::{Default, Optional, Required};
 use super::scalar::{Ratio, Whole, raw_names};
 use super::table::{raw_kinds, raw_table};
-use super::text_or_table::RawStart;
+use super::text_or_table::{RawKafkaStart, RawStart};
 use super::watermark::RawSourceWatermark;
 
 raw_kinds! {
@@ -15,6 +16,8 @@ raw_kinds! {
         Files(RawFiles) = "files",
         /// A UDP collector of flows.
         Udp(RawUdp) = "udp",
+        /// Topics of Kafka.
+        Kafka(RawKafka) = "kafka",
         /// Invented flows.
         Generator(RawGenerator) = "generator",
     }
@@ -57,6 +60,44 @@ raw_table! {
         listen: String = Required,
         /// Bytes of datagrams that wait for the engine at most; beyond it, datagrams are dropped and counted.
         receive_buffer: Size = Default("\"8MiB\""),
+        /// How its watermark is estimated, where that differs from `[watermark]`.
+        watermark: RawSourceWatermark = Optional,
+    }
+}
+
+raw_table! {
+    /// Topics of Kafka.
+    pub(crate) struct RawKafka {
+        /// `kafka`.
+        kind: RawSourceKind = Required,
+        /// Name in summaries; by default the kind and the number of the source.
+        name: String = Optional,
+        /// Addresses of brokers, `host:port`, commas between them.
+        brokers: String = Required,
+        /// Topics by name, or patterns that begin with `^`.
+        topics: List<String> = Required,
+        /// Group of consumers that it reads as; offsets are committed there.
+        group: String = Required,
+        /// Name of this process in the group, the same after a restart. Two processes with one name do not read at once: the first ends.
+        instance: String = Default("\"nilometer\""),
+        /// What values are: `flow-protobuf` (flow documents, see `flow.proto`), `json`, or `netflow` (a datagram each, whose key is the address of the exporter).
+        format: RawKafkaFormat = Required,
+        /// Names of the members of `json` values: `opennms` for its flow documents.
+        preset: RawPreset = Optional,
+        /// IP address of the exporter of `netflow` datagrams whose key is no address.
+        exporter: String = Optional,
+        /// Where event times of `json` values without a preset come from: the `field` of `[record]`, or the `timestamp` of the record in its partition.
+        event_time: RawEventTime = Default("\"field\""),
+        /// Most bytes of a value; a larger one is rejected.
+        record_max: Size = Default("\"1MiB\""),
+        /// Where to begin: `"earliest"`, `"latest"`, or at a time in RFC 3339, by the timestamps of records. Partitions that appear later begin at their first record, and a stored state goes before all this.
+        start: RawKafkaStart = Default("\"earliest\""),
+        /// Where to end: `"now"`, behind what there is at the start, or before a time in RFC 3339, by the timestamps of records; without it, never.
+        until: RawStart = Optional,
+        /// Bytes of records that wait for the engine, about; beyond it partitions are paused.
+        queue: Size = Default("\"32MiB\""),
+        /// Options of librdkafka, such as `security.protocol` or `sasl.password`. A name with `.file` behind it takes the text of that file.
+        options: RawOptions = Default("{}"),
         /// How its watermark is estimated, where that differs from `[watermark]`.
         watermark: RawSourceWatermark = Optional,
     }
@@ -123,6 +164,28 @@ raw_names! {
         Ndjson = "ndjson",
         /// Comma-separated values with a header.
         Csv = "csv",
+    }
+}
+
+raw_names! {
+    /// What values of Kafka hold.
+    pub(crate) enum RawKafkaFormat ("source format") {
+        /// A flow document as a message of protocol buffers.
+        FlowProtobuf = "flow-protobuf",
+        /// A JSON object.
+        Json = "json",
+        /// A datagram of an exporter.
+        Netflow = "netflow",
+    }
+}
+
+raw_names! {
+    /// Where event times come from.
+    pub(crate) enum RawEventTime ("origin of event times") {
+        /// The field that `[record]` names.
+        Field = "field",
+        /// The timestamp of the record.
+        Timestamp = "timestamp",
     }
 }
 

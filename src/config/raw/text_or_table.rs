@@ -94,24 +94,66 @@ impl FromNode for RawStart {
     const EXPECTED: &'static str = "a time in RFC 3339 or \"now\"";
 
     fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
-        let text = match &node.value {
-            NodeValue::Text(text) | NodeValue::Date(text) => text,
-            _ => {
-                reader.refuse_kind::<Self>(node);
-                return None;
-            }
-        };
-        if text == "now" {
+        if node.text() == Some("now") {
             return Some(Self::Now);
         }
-        let time: Option<jiff::Timestamp> = text.parse().ok();
-        if time.is_none() {
-            let message = format!("{}: `{text}` is not {}", reader.here(), Self::EXPECTED);
-            let help = "for example \"2026-01-31T09:30:00Z\"";
-            reader.problems.add_with_help(node.place, message, help);
-        }
-        time.map(|time| Self::At(time.as_millisecond()))
+        read_time::<Self>(node, reader).map(Self::At)
     }
+}
+
+/// Where a topic is begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RawKafkaStart {
+    /// At the first record.
+    Earliest,
+    /// Behind the last record.
+    Latest,
+    /// At this time, in milliseconds since the Unix epoch.
+    At(i64),
+}
+
+impl FromNode for RawKafkaStart {
+    const EXPECTED: &'static str = "\"earliest\", \"latest\" or a time in RFC 3339";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        match node.text() {
+            Some("earliest") => Some(Self::Earliest),
+            Some("latest") => Some(Self::Latest),
+            _ => read_time::<Self>(node, reader).map(Self::At),
+        }
+    }
+}
+
+impl JsonSchema for RawKafkaStart {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "KafkaStart".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+/// A time in RFC 3339, in milliseconds since the Unix epoch.
+fn read_time<T: FromNode>(node: &Node, reader: &mut Reader<'_>) -> Option<i64> {
+    let text = match &node.value {
+        NodeValue::Text(text) | NodeValue::Date(text) => text,
+        _ => {
+            reader.refuse_kind::<T>(node);
+            return None;
+        }
+    };
+    let time: Option<jiff::Timestamp> = text.parse().ok();
+    if time.is_none() {
+        let message = format!("{}: `{text}` is not {}", reader.here(), T::EXPECTED);
+        let help = "for example \"2026-01-31T09:30:00Z\"";
+        reader.problems.add_with_help(node.place, message, help);
+    }
+    time.map(jiff::Timestamp::as_millisecond)
 }
 
 impl JsonSchema for RawStart {

@@ -1,7 +1,7 @@
 //! Sources and what their records are.
 
-use super::generator;
 use super::names::{check_unique, check_word};
+use super::{generator, kafka};
 use crate::config::node::Origin;
 use crate::config::pipeline::{FileFormat, FlowConfig, Records, SourceKind};
 use crate::config::place::Place;
@@ -39,7 +39,10 @@ impl Input<'_> {
     pub(crate) fn partitions(&self) -> usize {
         match &self.kind {
             SourceKind::Files { paths, .. } if self.per_file => paths.len(),
-            SourceKind::Files { .. } | SourceKind::Udp { .. } | SourceKind::Generator(_) => 1,
+            SourceKind::Files { .. }
+            | SourceKind::Udp { .. }
+            | SourceKind::Kafka(_)
+            | SourceKind::Generator(_) => 1,
         }
     }
 }
@@ -54,6 +57,9 @@ pub(crate) fn inputs<'a>(raw: &'a RawConfig, problems: &mut Problems) -> Vec<Inp
                 (files_source(files, problems), &files.name, "files", &files.watermark)
             }
             RawSource::Udp(udp) => (udp_source(udp, problems), &udp.name, "udp", &udp.watermark),
+            RawSource::Kafka(raw) => {
+                (kafka::source(raw, problems), &raw.name, "kafka", &raw.watermark)
+            }
             RawSource::Generator(generator) => {
                 let kind = generator::source(generator);
                 (kind, &generator.name, "generator", &generator.watermark)
@@ -61,7 +67,7 @@ pub(crate) fn inputs<'a>(raw: &'a RawConfig, problems: &mut Problems) -> Vec<Inp
         };
         let per_file = match source {
             RawSource::Files(files) => files.partitions.value() == Some(&RawPartitions::PerFile),
-            RawSource::Udp(_) | RawSource::Generator(_) => false,
+            RawSource::Udp(_) | RawSource::Kafka(_) | RawSource::Generator(_) => false,
         };
         if let Given::Value(name) = name {
             check_word(&name.value, "source", name.place, problems);
@@ -72,6 +78,7 @@ pub(crate) fn inputs<'a>(raw: &'a RawConfig, problems: &mut Problems) -> Vec<Inp
     let named = raw.iter().filter_map(|source| match source {
         RawSource::Files(files) => files.name.get(),
         RawSource::Udp(udp) => udp.name.get(),
+        RawSource::Kafka(kafka) => kafka.name.get(),
         RawSource::Generator(generator) => generator.name.get(),
     });
     check_unique("source", named.map(|name| (name.value.as_str(), name.place)), problems);

@@ -10,6 +10,7 @@ mod expressions;
 mod generator;
 mod groups;
 mod inputs;
+mod kafka;
 mod names;
 mod outputs;
 mod planned;

@@ -1,0 +1,281 @@
+//! How a client of Kafka is set up: what source and sink share. Values of options may be secrets,
+//! and none is ever printed: not by `Debug`, not in an error.
+
+use rdkafka::ClientConfig;
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::types::RDKafkaErrorCode;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// How a cluster is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientSettings {
+    /// Addresses of brokers, `host:port` with commas between them.
+    pub brokers: Box<str>,
+    /// Options of librdkafka, in the order given.
+    pub options: Vec<ClientOption>,
+}
+
+/// One option of librdkafka.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientOption {
+    /// Its name, such as `sasl.password`.
+    pub name: Box<str>,
+    /// Its value, or the file whose text it is.
+    pub value: OptionValue,
+}
+
+/// The value of an option. May be a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub enum OptionValue {
+    /// As it stands.
+    Text(Box<str>),
+    /// The content of a file, without a line end behind it.
+    File(PathBuf),
+}
+
+impl fmt::Debug for ClientOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=***", self.name)
+    }
+}
+
+/// Something about Kafka that only the operator can change.
+#[derive(Debug, thiserror::Error)]
+pub enum KafkaError {
+    /// An option that librdkafka does not know, or whose value it does not take.
+    #[error("option `{name}`: librdkafka does not take it{detail}; see its CONFIGURATION.md")]
+    Option {
+        /// Name of the option.
+        name: Box<str>,
+        /// Why, if that can be said without its value.
+        detail: Box<str>,
+    },
+    /// The file of an option cannot be read.
+    #[error("option `{name}`: cannot read `{path}`: {source}; check that you may read it")]
+    OptionFile {
+        /// Name of the option.
+        name: Box<str>,
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The client cannot be made.
+    #[error("cannot make a client: {0}; check the options")]
+    Client(Box<str>),
+    /// The brokers do not let this client in, or it does not trust them.
+    #[error("Kafka at {brokers} refuses: {detail}; check user, password and certificates")]
+    Refused {
+        /// The brokers.
+        brokers: Box<str>,
+        /// What was said.
+        detail: Box<str>,
+    },
+    /// The user may not read.
+    #[error("not allowed by Kafka: {detail}; let the user read topic and group")]
+    Forbidden {
+        /// What was said.
+        detail: Box<str>,
+    },
+    /// A topic that is to be read to its end does not exist.
+    #[error("{detail}; check the name, or make the topic first")]
+    NoTopic {
+        /// What was said.
+        detail: Box<str>,
+    },
+    /// Another process reads under the same name.
+    #[error(
+        "{detail}; another process reads as `{instance}` in this group: stop it, or give this one another `instance`"
+    )]
+    Fenced {
+        /// What was said.
+        detail: Box<str>,
+        /// The name of this reader.
+        instance: Box<str>,
+    },
+    /// Partitions were given to another reader of the group.
+    #[error(
+        "partitions {partitions} were taken away: another reader has joined group `{group}`, or the topic is gone; one process reads a group"
+    )]
+    TakenAway {
+        /// Names of the partitions.
+        partitions: Box<str>,
+        /// The group.
+        group: Box<str>,
+    },
+}
+
+impl ClientSettings {
+    /// The configuration of a client with these settings; `own` are options that are not the user's
+    /// to set, and hold whatever was given.
+    ///
+    /// # Errors
+    /// The file of an option cannot be read.
+    pub(crate) fn config(&self, own: &[(&str, String)]) -> Result<ClientConfig, KafkaError> {
+        let mut config = ClientConfig::new();
+        config.set("client.id", "nilometer");
+        for option in &self.options {
+            config.set(&*option.name, option.text()?);
+        }
+        config.set("bootstrap.servers", &*self.brokers);
+        for (name, value) in own {
+            config.set(*name, value);
+        }
+        Ok(config)
+    }
+
+    /// Whether the user has set an option.
+    pub(crate) fn sets(&self, name: &str) -> bool {
+        self.options.iter().any(|option| &*option.name == name)
+    }
+}
+
+impl ClientOption {
+    fn text(&self) -> Result<String, KafkaError> {
+        match &self.value {
+            OptionValue::Text(text) => Ok(text.to_string()),
+            OptionValue::File(path) => {
+                let text = std::fs::read_to_string(path);
+                let text = text.map_err(|source| KafkaError::OptionFile {
+                    name: self.name.clone(),
+                    path: path.to_string_lossy().into(),
+                    source,
+                })?;
+                Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+            }
+        }
+    }
+}
+
+/// Why a client could not be made, without any value of an option.
+pub(crate) fn not_made(error: ClientError) -> KafkaError {
+    match error {
+        // The description may quote the value.
+        ClientError::ClientConfig(_, description, name, value) => {
+            let has_value = value.is_empty() || description.contains(&value);
+            let detail = if has_value { String::new() } else { format!(": {description}") };
+            KafkaError::Option { name: name.into(), detail: detail.into() }
+        }
+        other => KafkaError::Client(other.to_string().into()),
+    }
+}
+
+/// What an error of the client means for whoever waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The end of a partition, which is none.
+    None,
+    /// The brokers cannot be reached now. The client goes on trying.
+    Away,
+    /// They do not let this client in, or it does not trust them.
+    Refused,
+    /// The user may not do it.
+    Forbidden,
+    /// A topic does not exist.
+    NoTopic,
+    /// An offset is no longer there.
+    OutOfRange,
+    /// Another process has taken the name of this one.
+    Fenced,
+    /// Anything else. The client goes on trying.
+    Other,
+}
+
+impl Trouble {
+    pub(crate) fn of(code: RDKafkaErrorCode) -> Self {
+        use RDKafkaErrorCode as Code;
+        match code {
+            Code::PartitionEOF => Self::None,
+            Code::AllBrokersDown
+            | Code::BrokerTransportFailure
+            | Code::Resolve
+            | Code::OperationTimedOut
+            | Code::NetworkException
+            | Code::RequestTimedOut
+            | Code::CoordinatorNotAvailable
+            | Code::NotCoordinator
+            | Code::LeaderNotAvailable
+            | Code::NotLeaderForPartition => Self::Away,
+            Code::Authentication
+            | Code::SaslAuthenticationFailed
+            | Code::UnsupportedSASLMechanism
+            | Code::SSL => Self::Refused,
+            Code::TopicAuthorizationFailed
+            | Code::GroupAuthorizationFailed
+            | Code::ClusterAuthorizationFailed => Self::Forbidden,
+            Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition => {
+                Self::NoTopic
+            }
+            Code::OffsetOutOfRange | Code::AutoOffsetReset => Self::OutOfRange,
+            Code::FencedInstanceId | Code::Fenced => Self::Fenced,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdkafka::consumer::BaseConsumer;
+
+    fn settings(name: &str, value: OptionValue) -> ClientSettings {
+        let option = ClientOption { name: name.into(), value };
+        ClientSettings { brokers: "127.0.0.1:1".into(), options: vec![option] }
+    }
+
+    #[test]
+    fn options_are_set_and_those_of_the_program_hold() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("password");
+        std::fs::write(&path, "geheim\r\n").unwrap();
+        let mut settings = settings("sasl.password", OptionValue::File(path));
+        let text = OptionValue::Text("mine".into());
+        settings.options.push(ClientOption { name: "group.id".into(), value: text });
+        let config = settings.config(&[("group.id", "own".into())]).unwrap();
+        for (name, expected) in
+            [("sasl.password", "geheim"), ("group.id", "own"), ("bootstrap.servers", "127.0.0.1:1")]
+        {
+            assert_eq!(config.get(name), Some(expected), "{name}");
+        }
+        let printed = format!("{settings:?}");
+        assert!(printed.contains("sasl.password=***") && !printed.contains("geheim"), "{printed}");
+        assert!(settings.sets("group.id") && !settings.sets("client.id"));
+    }
+
+    #[test]
+    fn an_option_that_is_not_taken_is_named_and_its_value_is_not() {
+        for (name, value, expected) in [
+            ("no.such", "geheim", "option `no.such`: librdkafka does not take it"),
+            ("sasl.mechanism", "geheim", "option `sasl.mechanism`: librdkafka does not take it"),
+            ("fetch.min.bytes", "geheim", "option `fetch.min.bytes`: librdkafka does not take it"),
+        ] {
+            let config = settings(name, OptionValue::Text(value.into())).config(&[]).unwrap();
+            let made: Result<BaseConsumer, _> = config.create();
+            let message = not_made(made.err().unwrap()).to_string();
+            assert!(message.starts_with(expected) && !message.contains(value), "{message}");
+        }
+        let missing = settings("sasl.password", OptionValue::File("no/such".into()));
+        let message = missing.config(&[]).unwrap_err().to_string();
+        assert!(
+            message.starts_with("option `sasl.password`: cannot read `no/such`: "),
+            "{message}"
+        );
+    }
+    #[test]
+    fn troubles_are_told_apart() {
+        use RDKafkaErrorCode as Code;
+        for (code, expected) in [
+            (Code::PartitionEOF, Trouble::None),
+            (Code::AllBrokersDown, Trouble::Away),
+            (Code::SSL, Trouble::Refused),
+            (Code::TopicAuthorizationFailed, Trouble::Forbidden),
+            (Code::AutoOffsetReset, Trouble::OutOfRange),
+            (Code::FencedInstanceId, Trouble::Fenced),
+            (Code::PolicyViolation, Trouble::Other),
+        ] {
+            assert_eq!(Trouble::of(code), expected, "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! The thread that polls the brokers: it takes what they give, follows the assignment of the group,
+//! and commits. It waits for nothing but the brokers, and for those never long: whoever polls seldom
+//! is taken for dead by the group.
+//!
+//! Invariant: what has been put into the queue is never asked for again.
+
+use super::client::{KafkaError, Trouble};
+use super::ears::{Change, Ears, names};
+use super::partitions::{Log, Place, Start, Until};
+use super::queue::{Chunk, Known, Queue, name};
+use super::valve::{Turn, Valve};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a poll waits for a record.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How long a question to the brokers may take.
+const ANSWER: Duration = Duration::from_secs(2);
+/// How long commits are waited for at the end.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// What a poller is made from.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    pub(crate) start: Start,
+    pub(crate) until: Option<Until>,
+    pub(crate) brokers: Box<str>,
+    pub(crate) group: Box<str>,
+    pub(crate) instance: Box<str>,
+    pub(crate) queue_bytes_max: usize,
+}
+
+/// A partition, between the brokers and the queue.
+#[derive(Debug, Clone, Copy)]
+struct Track {
+    /// Offset of the next record that the brokers are to give.
+    next: i64,
+    /// Whether it is this reader's now.
+    is_ours: bool,
+}
+
+/// Polls, from its own thread.
+pub(crate) struct Poller {
+    consumer: BaseConsumer<Ears>,
+    queue: Arc<Queue>,
+    settings: Assignment,
+    /// Numbers of the partitions, by topic and number in it.
+    numbers: HashMap<Arc<str>, HashMap<i32, usize>>,
+    /// By number.
+    tracks: Vec<Track>,
+    /// Partitions that were given and of which nobody has said yet where to begin.
+    given: Vec<(Arc<str>, i32)>,
+    /// Whether partitions that are found now were not there when the pipeline began.
+    has_begun: bool,
+    /// Whether the brokers have ever let it read.
+    has_read: bool,
+    chunk: Chunk,
+    valve: Valve,
+    /// What the operator was told of last.
+    told: Option<Trouble>,
+}
+
+impl Poller {
+    /// Of a consumer that has subscribed. The partitions in `queue` are those that are known.
+    pub(crate) fn new(
+        consumer: BaseConsumer<Ears>,
+        queue: Arc<Queue>,
+        settings: Assignment,
+    ) -> Self {
+        let known = queue.lock().partitions.clone();
+        let track = |known: &Known| Track { next: known.next, is_ours: false };
+        let mut numbers = HashMap::<_, HashMap<_, _>>::new();
+        for (number, known) in known.iter().enumerate() {
+            numbers.entry(known.topic.clone()).or_default().insert(known.partition, number);
+        }
+        Self {
+            consumer,
+            queue,
+            numbers,
+            tracks: known.iter().map(track).collect(),
+            given: Vec::new(),
+            has_begun: !known.is_empty(),
+            has_read: false,
+            chunk: Chunk::default(),
+            valve: Valve::new(settings.queue_bytes_max),
+            settings,
+            told: None,
+        }
+    }
+
+    /// Polls until it is told to stop, or nothing more can come.
+    pub(crate) fn run(mut self) {
+        while !self.queue.lock().is_stopping {
+            if let Err(failure) = self.step() {
+                self.hand_on();
+                self.queue.lock().failure = Some(failure);
+                self.queue.tell();
+                break;
+            }
+        }
+        self.commit();
+        let ears = self.consumer.context().clone();
+        let since = Instant::now();
+        while ears.commits.load(Ordering::Relaxed) > 0 && since.elapsed() < FAREWELL {
+            self.consumer.poll(PATIENCE);
+        }
+        ears.is_closing.store(true, Ordering::Relaxed);
+        drop(self.consumer);
+        self.queue.lock().has_stopped = true;
+        self.queue.tell();
+    }
+
+    fn step(&mut self) -> Result<(), KafkaError> {
+        let mut patience = PATIENCE;
+        // What is there at once goes in one piece.
+        loop {
+            let consumer = &self.consumer;
+            match consumer.poll(patience) {
+                None => break,
+                Some(Ok(message)) => {
+                    take(&message, (&mut self.chunk, &mut self.tracks), &self.numbers);
+                    if self.chunk.is_full() {
+                        break;
+                    }
+                }
+                Some(Err(error)) => {
+                    self.trouble(&error)?;
+                    break;
+                }
+            }
+            patience = Duration::ZERO;
+        }
+        self.hand_on();
+        self.follow()?;
+        self.begin();
+        self.look();
+        self.commit();
+        self.turn();
+        Ok(())
+    }
+
+    /// Puts what has been read into the queue.
+    fn hand_on(&mut self) {
+        if self.chunk.records.is_empty() {
+            return;
+        }
+        self.told = self.told.filter(|told| *told == Trouble::Away);
+        let chunk = std::mem::take(&mut self.chunk);
+        let mut state = self.queue.lock();
+        for raw in &chunk.records {
+            if let Some(known) = state.partitions.get_mut(raw.partition) {
+                known.waiting += 1;
+                known.is_at_end = false;
+            }
+        }
+        state.bytes += chunk.size();
+        state.chunks.push_back(chunk);
+        drop(state);
+        self.queue.tell();
+    }
+
+    /// Follows what the group has decided.
+    fn follow(&mut self) -> Result<(), KafkaError> {
+        let changes = std::mem::take(&mut self.consumer.context().lock().changes);
+        for change in changes {
+            match change {
+                Change::Given(names) => self.given.extend(names),
+                Change::Taken(names) => {
+                    let was_lost = self.consumer.assignment_lost();
+                    self.consumer.incremental_unassign(&list(&names)).ok();
+                    self.given.retain(|name| !names.contains(name));
+                    for (topic, partition) in &names {
+                        let number = self.number(topic, *partition);
+                        if let Some(track) = number.and_then(|at| self.tracks.get_mut(at)) {
+                            track.is_ours = false;
+                        }
+                    }
+                    if !was_lost {
+                        let names = names.iter().map(|(topic, number)| name(topic, *number));
+                        let partitions = names.collect::<Vec<_>>().join(", ").into();
+                        let group = self.settings.group.clone();
+                        return Err(KafkaError::TakenAway { partitions, group });
+                    }
+                    self.say("lost touch with its group; goes on when it is back".into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to read the partitions that were given, as soon as the brokers say what they hold.
+    fn begin(&mut self) {
+        if self.given.is_empty() {
+            return;
+        }
+        self.given.sort_unstable();
+        let since = Instant::now();
+        let mut begun = TopicPartitionList::new();
+        for (topic, partition) in std::mem::take(&mut self.given) {
+            // The poll must go on: what is not answered soon is asked again behind it.
+            let place = if since.elapsed() < ANSWER { self.find(&topic, partition) } else { None };
+            let Some((number, place)) = place else {
+                self.given.push((topic, partition));
+                continue;
+            };
+            self.tell_gap(&name(&topic, partition), place);
+            self.go_on_at(number, place.next);
+            begun.add_partition_offset(&topic, partition, Offset::Offset(place.next)).ok();
+        }
+        if let Err(error) = self.consumer.incremental_assign(&begun) {
+            self.given.extend(names(&begun));
+            return self.say(format!("cannot begin to read: {error}; tries again"));
+        }
+        if self.valve.is_closed() {
+            self.consumer.pause(&begun).ok();
+        }
+        self.has_read |= begun.count() > 0;
+        if self.given.is_empty() {
+            self.has_begun = true;
+            self.queue.lock().is_complete = true;
+            self.queue.tell();
+        }
+    }
+
+    fn number(&self, topic: &str, partition: i32) -> Option<usize> {
+        self.numbers.get(topic)?.get(&partition).copied()
+    }
+
+    /// What the broker has of a partition; `None` if it does not say so now.
+    fn log(&self, topic: &str, partition: i32) -> Option<Log> {
+        let watermarks = self.consumer.fetch_watermarks(topic, partition, ANSWER);
+        watermarks.ok().map(|(low, high)| Log { low, high })
+    }
+
+    /// The first record that is as late as `millis`: `None` if the broker does not say so now,
+    /// nothing inside if there is none.
+    fn at(&self, (topic, partition): (&str, i32), millis: i64) -> Option<Option<i64>> {
+        let mut asked = TopicPartitionList::new();
+        asked.add_partition_offset(topic, partition, Offset::Offset(millis)).ok()?;
+        let answered = self.consumer.offsets_for_times(asked, ANSWER).ok()?;
+        let found = answered.elements().first().map(|element| element.offset());
+        match found? {
+            Offset::Offset(offset) => Some(Some(offset)),
+            _ => Some(None),
+        }
+    }
+
+    /// The number of a partition, and where to go on in it; `None` if the broker does not say so now.
+    fn find(&mut self, topic: &Arc<str>, partition: i32) -> Option<(usize, Place)> {
+        let log = self.log(topic, partition)?;
+        if let Some(number) = self.number(topic, partition) {
+            if let Some(known) = self.queue.lock().partitions.get_mut(number) {
+                known.end = Some(log.high);
+            }
+            return Some((number, log.go_on(self.tracks.get(number)?.next)));
+        }
+        // What is found later begins with its first record: nothing of it has been read.
+        let start = if self.has_begun { Start::Earliest } else { self.settings.start };
+        let found = match start {
+            Start::At(millis) => self.at((topic, partition), millis)?,
+            Start::Earliest | Start::Latest => None,
+        };
+        let next = log.begin(start, found);
+        let until = match self.settings.until {
+            None => None,
+            Some(until @ Until::At(millis)) => {
+                Some(log.end(until, self.at((topic, partition), millis)?))
+            }
+            Some(until @ Until::Now) => Some(log.end(until, None)),
+        };
+        let number = self.tracks.len();
+        self.tracks.push(Track { next, is_ours: false });
+        self.numbers.entry(topic.clone()).or_default().insert(partition, number);
+        let known = Known::begun((topic, partition), next, until);
+        self.queue.lock().partitions.push(Known { end: Some(log.high), ..known });
+        Some((number, Place { next, lost: 0, is_another: false }))
+    }
+
+    /// The brokers are to give partition `number` from `next` on.
+    fn go_on_at(&mut self, number: usize, next: i64) {
+        let Some(track) = self.tracks.get_mut(number) else { return };
+        let is_elsewhere = track.next != next;
+        *track = Track { next, is_ours: true };
+        let mut state = self.queue.lock();
+        // Else what is read from the queue moves it.
+        if let Some(known) = state.partitions.get_mut(number)
+            && is_elsewhere
+            && known.waiting == 0
+        {
+            known.next = next;
+        }
+    }
+
+    fn tell_gap(&mut self, partition: &str, place: Place) {
+        if place.is_another {
+            self.say(format!(
+                "`{partition}` ends before what was read of it: it was made anew or cut off; goes on \
+                 at its first record, offset {}",
+                place.next
+            ));
+        }
+        if place.lost > 0 {
+            let last = place.next.saturating_sub(1);
+            let first = place.next.saturating_sub(i64::try_from(place.lost).unwrap_or(0));
+            self.say(format!(
+                "`{partition}` no longer has the offsets {first} to {last}: {} records are lost at \
+                 most; keep them for longer (retention)",
+                place.lost
+            ));
+            let mut state = self.queue.lock();
+            state.lost = state.lost.saturating_add(place.lost);
+        }
+    }
+
+    /// Goes on where the brokers have something, in each partition of which they do not have what
+    /// was asked for.
+    fn find_back(&mut self) {
+        let known: Vec<_> = self.queue.lock().partitions.iter().map(Known::place).collect();
+        for (number, (topic, partition)) in known.into_iter().enumerate() {
+            let track = self.tracks.get(number).copied().filter(|track| track.is_ours);
+            let Some(Track { next, .. }) = track else { continue };
+            let Some(log) = self.log(&topic, partition) else { continue };
+            let place = log.go_on(next);
+            if place.next != next
+                && self.consumer.seek(&topic, partition, Offset::Offset(place.next), ANSWER).is_ok()
+            {
+                self.tell_gap(&name(&topic, partition), place);
+                self.go_on_at(number, place.next);
+            }
+        }
+    }
+
+    /// Looks where each partition stands.
+    fn look(&mut self) {
+        let Some(statistics) = self.consumer.context().lock().statistics.take() else { return };
+        if self.told == Some(Trouble::Away) && statistics.is_connected() {
+            self.told = None;
+            self.say("the brokers are back".into());
+        }
+        let mut finished = TopicPartitionList::new();
+        let mut state = self.queue.lock();
+        for (known, track) in state.partitions.iter_mut().zip(&self.tracks) {
+            let stand = statistics.stand(&known.topic, known.partition);
+            let Some(stand) = stand.filter(|_| track.is_ours) else {
+                known.is_at_end = false;
+                continue;
+            };
+            if known.stand(stand, track.next) {
+                finished.add_partition(&known.topic, known.partition);
+            }
+        }
+        drop(state);
+        self.queue.tell();
+        if finished.count() > 0 {
+            self.consumer.pause(&finished).ok();
+        }
+    }
+
+    fn commit(&mut self) {
+        let Some(offsets) = self.queue.lock().commit.take() else { return };
+        let mut committed = TopicPartitionList::new();
+        for (topic, partition, next) in &offsets {
+            let track = self.number(topic, *partition).and_then(|number| self.tracks.get(number));
+            if track.is_some_and(|track| track.is_ours) {
+                committed.add_partition_offset(topic, *partition, Offset::Offset(*next)).ok();
+            }
+        }
+        if committed.count() > 0 && self.consumer.commit(&committed, CommitMode::Async).is_ok() {
+            self.consumer.context().commits.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Pauses when the queue is full, and goes on when it is half empty.
+    fn turn(&mut self) {
+        let state = self.queue.lock();
+        let Some(turn) = self.valve.turn(state.bytes) else { return };
+        let open = state.partitions.iter().zip(&self.tracks);
+        let open = open.filter(|(known, track)| !known.is_finished && track.is_ours);
+        let names = list(&open.map(|(known, _)| known.place()).collect::<Vec<_>>());
+        drop(state);
+        let turned = match turn {
+            Turn::Close => self.consumer.pause(&names),
+            Turn::Open => self.consumer.resume(&names),
+        };
+        if let Err(error) = turned {
+            self.say(format!("cannot pause or go on: {error}"));
+        }
+    }
+
+    fn trouble(&mut self, error: &ClientError) -> Result<(), KafkaError> {
+        let Some(code) = error.rdkafka_error_code() else { return Ok(()) };
+        let trouble = Trouble::of(code);
+        let reason = self.consumer.context().lock().reason.clone();
+        let detail: Box<str> = if reason.is_empty() { code.to_string() } else { reason }.into();
+        let is_fatal = matches!(error, ClientError::MessageConsumptionFatal(_));
+        match trouble {
+            Trouble::None => return Ok(()),
+            Trouble::OutOfRange => {
+                self.find_back();
+                return Ok(());
+            }
+            Trouble::Fenced => {
+                let instance = self.settings.instance.clone();
+                return Err(KafkaError::Fenced { detail, instance });
+            }
+            Trouble::Refused if !self.has_read => {
+                let brokers = self.settings.brokers.clone();
+                return Err(KafkaError::Refused { brokers, detail });
+            }
+            Trouble::Forbidden if !self.has_read => return Err(KafkaError::Forbidden { detail }),
+            Trouble::NoTopic if self.settings.until.is_some() => {
+                return Err(KafkaError::NoTopic { detail });
+            }
+            Trouble::Other if is_fatal => return Err(KafkaError::Client(detail)),
+            Trouble::Away
+            | Trouble::Refused
+            | Trouble::Forbidden
+            | Trouble::NoTopic
+            | Trouble::Other => {}
+        }
+        // Each state is told of once, not each attempt.
+        if self.told != Some(trouble) {
+            self.told = Some(trouble);
+            self.say(match trouble {
+                Trouble::Away => {
+                    format!(
+                        "cannot reach Kafka at {}: {detail}; tries again",
+                        self.settings.brokers
+                    )
+                }
+                Trouble::NoTopic => format!("{detail}; waits for the topic"),
+                _ => format!("{detail} ({code}); tries again"),
+            });
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, text: String) {
+        self.queue.lock().notices.push(text);
+        self.queue.tell();
+    }
+}
+
+/// Keeps a record for the queue.
+fn take(
+    message: &BorrowedMessage<'_>,
+    (chunk, tracks): (&mut Chunk, &mut [Track]),
+    numbers: &HashMap<Arc<str>, HashMap<i32, usize>>,
+) {
+    let numbers = numbers.get(message.topic());
+    let number = numbers.and_then(|numbers| numbers.get(&message.partition()).copied());
+    let track = number.and_then(|number| tracks.get_mut(number));
+    let (Some(number), Some(track)) = (number, track.filter(|track| track.is_ours)) else { return };
+    let offset = message.offset();
+    track.next = offset.saturating_add(1);
+    let place = (number, offset, message.timestamp().to_millis());
+    chunk.push(place, message.key(), message.payload());
+}
+
+fn list(names: &[(Arc<str>, i32)]) -> TopicPartitionList {
+    let mut list = TopicPartitionList::new();
+    for (topic, partition) in names {
+        list.add_partition(topic, *partition);
+    }
+    list
+}

@@ -1,0 +1,261 @@
+//! What goes from the thread that polls to the one that makes records: records in chunks, where each
+//! partition stands, and what is worth knowing. Bounded by whoever puts in, see [`super::valve`].
+
+use super::client::KafkaError;
+use super::statistics::Stand;
+use crate::source::PartitionLag;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A record as it lies in its partition.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    /// Number of the partition.
+    pub(crate) partition: usize,
+    /// Its offset.
+    pub(crate) offset: i64,
+    /// Its timestamp in milliseconds, if it has one.
+    pub(crate) timestamp: Option<i64>,
+    key: Range<usize>,
+    /// `None` if it has no value.
+    value: Option<Range<usize>>,
+}
+
+/// Records, with their bytes in one piece.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    pub(crate) records: Vec<Raw>,
+    bytes: Vec<u8>,
+}
+
+impl Chunk {
+    /// Records that a chunk holds before it is handed on, about.
+    pub(crate) const RECORDS: usize = 1_000;
+    /// The same in bytes.
+    pub(crate) const BYTES: usize = 512 << 10;
+
+    pub(crate) fn push(
+        &mut self,
+        (partition, offset, timestamp): (usize, i64, Option<i64>),
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) {
+        let key = self.keep(key.unwrap_or_default());
+        let value = value.map(|value| self.keep(value));
+        self.records.push(Raw { partition, offset, timestamp, key, value });
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len() + self.records.len() * size_of::<Raw>()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.records.len() >= Self::RECORDS || self.bytes.len() >= Self::BYTES
+    }
+
+    pub(crate) fn key(&self, raw: &Raw) -> &[u8] {
+        self.bytes.get(raw.key.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn value(&self, raw: &Raw) -> Option<&[u8]> {
+        self.bytes.get(raw.value.clone()?)
+    }
+}
+
+/// Where a partition stands, as the thread that polls knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Its topic.
+    pub(crate) topic: Arc<str>,
+    /// Its number in the topic.
+    pub(crate) partition: i32,
+    /// Offset of the next record that comes out of the queue.
+    pub(crate) next: i64,
+    /// Where reading began.
+    pub(crate) begin: i64,
+    /// Reading ends there; `None` if it does not.
+    pub(crate) until: Option<i64>,
+    /// Behind its last record, if that is known.
+    pub(crate) end: Option<i64>,
+    /// Everything before this offset has been put into the queue, and it was the end.
+    pub(crate) settled: Option<i64>,
+    /// Whether everything that there is has been put into the queue.
+    pub(crate) is_at_end: bool,
+    /// Whether everything that is to be read has.
+    pub(crate) is_finished: bool,
+    /// Records in the queue.
+    pub(crate) waiting: usize,
+}
+
+impl Known {
+    /// One that is read from `next` on.
+    pub(crate) fn begun(
+        (topic, partition): (&Arc<str>, i32),
+        next: i64,
+        until: Option<i64>,
+    ) -> Self {
+        Self {
+            topic: topic.clone(),
+            partition,
+            next,
+            begin: next,
+            until,
+            end: None,
+            settled: None,
+            is_at_end: false,
+            is_finished: until.is_some_and(|until| next >= until),
+            waiting: 0,
+        }
+    }
+
+    /// The client says how it stands, whose next record to be given is at `next`. Whether that is all
+    /// that is to be read, said once.
+    pub(crate) fn stand(&mut self, stand: Stand, next: i64) -> bool {
+        self.end = stand.end.or(self.end);
+        // Behind the last record there may be marks of transactions, which nobody is given.
+        let has_all = stand.end.is_some_and(|end| next >= end) || !stand.has_more;
+        if stand.is_fetched && has_all {
+            self.settled = stand.end;
+        }
+        self.is_at_end = stand.is_reachable && stand.end.is_some() && self.settled == stand.end;
+        let came_to = self.settled.map_or(next, |settled| settled.max(next));
+        let is_finished = self.until.is_some_and(|until| came_to >= until);
+        is_finished && !std::mem::replace(&mut self.is_finished, is_finished)
+    }
+
+    /// Its topic, and its number in it.
+    pub(crate) fn place(&self) -> (Arc<str>, i32) {
+        (self.topic.clone(), self.partition)
+    }
+
+    /// How far it has been read.
+    pub(crate) fn lag(&self) -> PartitionLag {
+        let offset = |offset: i64| u64::try_from(offset).unwrap_or(0);
+        PartitionLag {
+            name: name(&self.topic, self.partition),
+            next: offset(self.next),
+            end: self.until.or(self.end).map(offset),
+        }
+    }
+}
+
+/// The name of a partition for people.
+pub(crate) fn name(topic: &str, partition: i32) -> Arc<str> {
+    format!("{topic}/{partition}").into()
+}
+
+/// What both threads know.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) chunks: VecDeque<Chunk>,
+    /// Bytes of the chunks.
+    pub(crate) bytes: usize,
+    /// By number. Grows only.
+    pub(crate) partitions: Vec<Known>,
+    /// Whether every partition there is has been found, at least once.
+    pub(crate) is_complete: bool,
+    pub(crate) notices: Vec<String>,
+    /// Offsets that the brokers no longer had. Taken by the reader.
+    pub(crate) lost: u64,
+    /// Why nothing more comes.
+    pub(crate) failure: Option<KafkaError>,
+    /// Offsets to commit, by topic and partition; the last ones count.
+    pub(crate) commit: Option<Vec<(Arc<str>, i32, i64)>>,
+    /// Whether the thread that polls is to end.
+    pub(crate) is_stopping: bool,
+    /// Whether it has ended.
+    pub(crate) has_stopped: bool,
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    /// Something has come, or the end.
+    changed: Condvar,
+}
+
+impl Queue {
+    /// What both know, for as long as it takes to look.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whoever waits.
+    pub(crate) fn tell(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits until `is_so`, at most `patience`.
+    pub(crate) fn wait(
+        &self,
+        patience: Duration,
+        is_so: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'_, State> {
+        let until = Instant::now() + patience;
+        let mut state = self.lock();
+        while !is_so(&state) {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { break };
+            let woken = self.changed.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_is_at_its_end_when_all_before_it_has_been_given() {
+        let mut known = Known::begun((&"t".into(), 0), 5, Some(20));
+        let stand = |end, is_fetched, has_more| Stand {
+            end: Some(end),
+            is_fetched,
+            has_more,
+            is_reachable: true,
+        };
+        for (stand, next, is_at_end, is_finished) in [
+            (stand(10, false, false), 5, false, false),
+            (stand(10, true, true), 9, false, false),
+            (stand(10, true, true), 10, true, false),
+            // Something of another partition waits.
+            (stand(10, true, true), 10, true, false),
+            (stand(12, false, true), 10, false, false),
+            // Nothing waits: what lies between is nothing that is given.
+            (stand(12, true, false), 10, true, false),
+            (stand(12, true, true), 10, true, false),
+            (Stand { is_reachable: false, ..stand(12, true, false) }, 12, false, false),
+            (stand(25, false, true), 20, false, true),
+            (stand(25, true, true), 25, true, false),
+        ] {
+            assert_eq!(known.stand(stand, next), is_finished, "{stand:?} {next}");
+            assert_eq!(known.is_at_end, is_at_end, "{stand:?} {next}");
+        }
+        assert!(known.is_finished);
+    }
+
+    #[test]
+    fn a_chunk_keeps_keys_and_values() {
+        let mut chunk = Chunk::default();
+        chunk.push((0, 5, Some(9)), Some(b"k"), Some(b"value"));
+        chunk.push((1, 6, None), None, None);
+        chunk.push((1, 7, None), None, Some(b""));
+        let read: Vec<_> =
+            chunk.records.iter().map(|raw| (chunk.key(raw), chunk.value(raw))).collect();
+        assert_eq!(read, [(&b"k"[..], Some(&b"value"[..])), (b"", None), (b"", Some(b""))]);
+        assert!(!chunk.is_full() && chunk.size() > 6);
+        chunk.push((0, 8, None), None, Some(&[0; Chunk::BYTES]));
+        assert!(chunk.is_full());
+    }
+}

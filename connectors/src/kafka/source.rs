@@ -1,0 +1,368 @@
+//! Topics as a source: every partition with a watermark of its own, read at positions that the
+//! pipeline stores.
+
+use super::client::{ClientSettings, KafkaError, not_made};
+use super::decode::Decoder;
+use super::ears::Ears;
+use super::partitions::{Start, Until};
+use super::poller::{Assignment, Poller};
+use super::queue::{Chunk, Known, Queue};
+use super::statistics;
+use crate::dead_letter::Place;
+use crate::flow_feed::FeedImage;
+use crate::flow_intake::FlowContext;
+use crate::netflow::FlowDecoder;
+use crate::source::{
+    PartitionLag, Polled, Position, Progress, Source, SourceError, State, position_of, state_of,
+};
+use crate::text::RecordSchema;
+use nilometer_model::row::{self, RowLayout};
+use nilometer_model::symbol::Symbols;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+pub use super::partitions::{Start as KafkaStart, Until as KafkaUntil};
+
+/// What the values of records are.
+#[derive(Debug, Clone)]
+pub enum KafkaFormat {
+    /// Flow documents, as messages of protocol buffers; see `flow.proto`.
+    FlowProtobuf(FlowContext),
+    /// JSON objects, read by a field map.
+    Json {
+        /// Which member is which field.
+        schema: RecordSchema,
+        /// Where event times come from.
+        time: RecordTime,
+    },
+    /// Flow documents of OpenNMS as JSON.
+    Opennms(FlowContext),
+    /// Datagrams of exporters, one per record; the key says who sent it.
+    Netflow {
+        /// How their flows are normalised.
+        context: FlowContext,
+        /// Who sent those whose key is no address.
+        exporter: Option<IpAddr>,
+    },
+}
+
+/// Where event times come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordTime {
+    /// The member of the value that the schema names.
+    Field,
+    /// The timestamp of the record in its partition.
+    Timestamp,
+}
+
+/// What a source of topics reads.
+#[derive(Debug, Clone)]
+pub struct KafkaSettings {
+    /// How the cluster is reached.
+    pub client: ClientSettings,
+    /// Topics by name, or patterns that begin with `^`; at least one.
+    pub topics: Vec<String>,
+    /// The group of consumers that this one is in.
+    pub group: Box<str>,
+    /// The name of this process in the group: the same in the next process.
+    pub instance: Box<str>,
+    /// What values are.
+    pub format: KafkaFormat,
+    /// Most bytes of a value; a larger one is rejected.
+    pub record_bytes_max: usize,
+    /// Where to begin in partitions that nothing is stored of, when the pipeline begins.
+    pub start: Start,
+    /// Where to end; `None` for never.
+    pub until: Option<Until>,
+    /// Bytes of records that wait for the engine, about; beyond it partitions are paused.
+    pub queue_bytes_max: usize,
+}
+
+/// Offsets that the brokers no longer had when they were to be read.
+pub const LOST_OFFSETS: &str = "kafka_offsets_lost";
+
+/// A source of topics.
+pub struct KafkaSource {
+    queue: Arc<Queue>,
+    decoder: Decoder,
+    origins: Vec<Arc<str>>,
+    /// What has been taken from the queue, and how many records of it have been read.
+    open: (Chunk, usize),
+    /// What the thread that polls is made from; `None` once it runs.
+    waiting: Option<(BaseConsumer<Ears>, Assignment)>,
+    is_bounded: bool,
+}
+
+/// A position of such a source. `D` is its decoder of datagrams, or a reference to it.
+#[derive(Debug, Serialize, Deserialize)]
+struct KafkaPosition<D> {
+    /// By number.
+    partitions: Vec<Stored>,
+    feed: Option<FeedImage<D>>,
+}
+
+/// A partition in a position.
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    topic: Arc<str>,
+    partition: i32,
+    /// Where to go on.
+    next: i64,
+    /// Where reading began.
+    begin: i64,
+    /// Where it ends, if it does.
+    until: Option<i64>,
+}
+
+/// How long a poll waits for the first record.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How long the thread that polls is waited for at the end.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+impl KafkaSource {
+    /// A source of records of `layout`. Nothing is read before the first poll, and the brokers need
+    /// not be there.
+    ///
+    /// # Errors
+    /// An option is wrong.
+    pub fn open(
+        settings: KafkaSettings,
+        layout: &Arc<RowLayout>,
+        symbols: Arc<Symbols>,
+    ) -> Result<Self, SourceError> {
+        let consumer = consumer(&settings)?;
+        let KafkaSettings { format, record_bytes_max, until, .. } = settings;
+        let decoder = Decoder::new(format, record_bytes_max, layout, symbols);
+        let assignment = Assignment {
+            start: settings.start,
+            until,
+            brokers: settings.client.brokers,
+            group: settings.group,
+            instance: settings.instance,
+            queue_bytes_max: settings.queue_bytes_max,
+        };
+        Ok(Self {
+            queue: Arc::default(),
+            decoder,
+            origins: Vec::new(),
+            open: (Chunk::default(), 0),
+            waiting: Some((consumer, assignment)),
+            is_bounded: until.is_some(),
+        })
+    }
+
+    /// Starts the thread that polls, if it does not run.
+    fn start(&mut self) -> Result<(), SourceError> {
+        let Some((consumer, assignment)) = self.waiting.take() else { return Ok(()) };
+        let poller = Poller::new(consumer, self.queue.clone(), assignment);
+        let thread = thread::Builder::new().name("kafka".into());
+        let started = thread.spawn(move || poller.run());
+        started.map(drop).map_err(|error| KafkaError::Client(error.to_string().into()).into())
+    }
+
+    /// Takes the next chunk, if the one before has been read; waits for it `patience`.
+    fn take_chunk(&mut self, patience: Duration, out: &mut Polled) -> Result<(), SourceError> {
+        let (chunk, read) = &self.open;
+        if *read < chunk.records.len() {
+            return Ok(());
+        }
+        let is_worth = |state: &super::queue::State| {
+            !state.chunks.is_empty() || !state.notices.is_empty() || state.failure.is_some()
+        };
+        let mut state = self.queue.wait(patience, is_worth);
+        out.notices.append(&mut state.notices);
+        out.account.marks.add(LOST_OFFSETS, std::mem::take(&mut state.lost));
+        let found = state.partitions.iter().skip(self.origins.len());
+        self.origins.extend(found.map(|known| known.lag().name));
+        match state.chunks.pop_front() {
+            Some(chunk) => {
+                state.bytes = state.bytes.saturating_sub(chunk.size());
+                self.open = (chunk, 0);
+                Ok(())
+            }
+            None => state.failure.take().map_or(Ok(()), |failure| Err(failure.into())),
+        }
+    }
+
+    /// Makes records of what is open, until `read_max` have been read or letters are enough.
+    fn read(&mut self, read_max: u64, out: &mut Polled) {
+        let first = out.letters.len();
+        let begun = self.open.1;
+        let ends = self.ends();
+        let (chunk, read) = (&self.open.0, &mut self.open.1);
+        while let Some(raw) = chunk.records.get(*read) {
+            let letters =
+                out.letters.iter().skip(first).map(|letter| letter.bytes()).sum::<usize>();
+            if out.account.read >= read_max || letters >= Polled::LETTER_BYTES_MAX {
+                break;
+            }
+            *read += 1;
+            let end = ends.get(raw.partition).copied().flatten();
+            let Some(origin) = self.origins.get(raw.partition) else { continue };
+            // Behind the end of what is to be read.
+            if end.is_none_or(|end| raw.offset < end) {
+                self.decoder.take((chunk, raw), origin, out);
+            }
+        }
+        let done = chunk.records.get(begun..*read).unwrap_or_default();
+        let mut state = self.queue.lock();
+        for raw in done {
+            if let Some(known) = state.partitions.get_mut(raw.partition) {
+                known.next = known.next.max(raw.offset.saturating_add(1));
+                known.waiting = known.waiting.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Where the reading of each partition ends.
+    fn ends(&self) -> Vec<Option<i64>> {
+        self.queue.lock().partitions.iter().map(|known| known.until).collect()
+    }
+
+    /// Where each partition stands, and so where all do.
+    fn stands(&self, out: &mut Polled) -> State {
+        let state = self.queue.lock();
+        out.partitions.clear();
+        out.partitions.extend(state.partitions.iter().map(stand));
+        let all = |stand| out.partitions.iter().all(|known| *known == stand);
+        if !state.is_complete || out.partitions.is_empty() {
+            State::More
+        } else if self.is_bounded && all(State::End) {
+            State::End
+        } else if out.partitions.contains(&State::More) {
+            State::More
+        } else {
+            State::Pending
+        }
+    }
+}
+
+fn stand(known: &Known) -> State {
+    match known.waiting {
+        0 if known.is_finished => State::End,
+        0 if known.is_at_end => State::Pending,
+        _ => State::More,
+    }
+}
+
+/// A consumer that has subscribed and follows nobody yet.
+fn consumer(settings: &KafkaSettings) -> Result<BaseConsumer<Ears>, KafkaError> {
+    let text = |text: &str| text.to_owned();
+    let mut own = vec![
+        ("group.id", text(&settings.group)),
+        ("group.instance.id", text(&settings.instance)),
+        ("enable.auto.commit", text("false")),
+        ("enable.auto.offset.store", text("false")),
+        ("auto.offset.reset", text("error")),
+        ("enable.partition.eof", text("true")),
+        ("partition.assignment.strategy", text("cooperative-sticky")),
+        ("statistics.interval.ms", statistics::INTERVAL_MS.to_string()),
+    ];
+    // New topics and partitions are to be found soon.
+    let refresh = "topic.metadata.refresh.interval.ms";
+    if !settings.client.sets(refresh) {
+        own.push((refresh, text("10000")));
+    }
+    let config = settings.client.config(&own)?;
+    let consumer: BaseConsumer<Ears> =
+        config.create_with_context(Ears::default()).map_err(not_made)?;
+    let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
+    consumer.subscribe(&topics).map_err(not_made)?;
+    Ok(consumer)
+}
+
+impl Source for KafkaSource {
+    fn poll(&mut self, records_max: usize, out: &mut Polled) -> Result<State, SourceError> {
+        self.start()?;
+        let read_max = out.account.read.saturating_add(records_max as u64);
+        let mut patience = PATIENCE;
+        loop {
+            self.take_chunk(patience, out)?;
+            let before = self.open.1;
+            self.read(read_max, out);
+            let is_used_up = self.open.1 >= self.open.0.records.len();
+            if before == self.open.1 || !is_used_up {
+                break;
+            }
+            patience = Duration::ZERO;
+        }
+        Ok(self.stands(out))
+    }
+
+    /// Offsets of what is to be read, where reading has an end.
+    fn progress(&self) -> Option<Progress> {
+        if !self.is_bounded {
+            return None;
+        }
+        let state = self.queue.lock();
+        let count = |count: i64| u64::try_from(count).unwrap_or(0);
+        let mut progress = Progress::default();
+        for known in &state.partitions {
+            let end = known.until.unwrap_or(known.begin);
+            let next = if stand(known) == State::End { end } else { known.next.min(end) };
+            progress.done += count(next.saturating_sub(known.begin));
+            progress.total += count(end.saturating_sub(known.begin));
+        }
+        Some(progress)
+    }
+
+    fn is_partitioned(&self) -> bool {
+        true
+    }
+
+    fn partitions(&self) -> Vec<PartitionLag> {
+        self.queue.lock().partitions.iter().map(Known::lag).collect()
+    }
+
+    fn find(&self, position: row::Position) -> Option<(Arc<str>, Place)> {
+        let origin = self.origins.get(position.partition as usize)?;
+        Some((origin.clone(), Place::Offset(position.offset)))
+    }
+
+    fn position(&self) -> Position {
+        let state = self.queue.lock();
+        let of = |known: &Known| {
+            let Known { partition, next, begin, until, .. } = *known;
+            Stored { topic: known.topic.clone(), partition, next, begin, until }
+        };
+        let partitions = state.partitions.iter().map(of).collect();
+        let position = KafkaPosition { partitions, feed: self.decoder.image() };
+        Position { bytes: position_of(&position), is_exact: true }
+    }
+
+    fn resume(&mut self, position: &[u8]) -> Result<(), SourceError> {
+        let KafkaPosition { partitions, feed } =
+            state_of::<KafkaPosition<FlowDecoder>>(position, "Kafka")?;
+        let mut state = self.queue.lock();
+        for Stored { topic, partition, next, begin, until } in partitions {
+            let known = Known::begun((&topic, partition), next, until);
+            state.partitions.push(Known { begin, ..known });
+        }
+        drop(state);
+        self.decoder.resume(feed);
+        Ok(())
+    }
+
+    fn stored(&mut self, position: &[u8]) {
+        let Ok(position) = state_of::<KafkaPosition<FlowDecoder>>(position, "Kafka") else {
+            return;
+        };
+        let offsets = position.partitions.into_iter();
+        let offsets = offsets.map(|stored| (stored.topic, stored.partition, stored.next));
+        self.queue.lock().commit = Some(offsets.collect());
+    }
+}
+
+impl Drop for KafkaSource {
+    /// The last commit is to arrive, if the brokers are there.
+    fn drop(&mut self) {
+        if self.waiting.is_none() {
+            self.queue.lock().is_stopping = true;
+            drop(self.queue.wait(FAREWELL, |state| state.has_stopped));
+        }
+    }
+}

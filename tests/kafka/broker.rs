@@ -1,0 +1,164 @@
+//! A real broker for tests, by `tests/services/kafka`, and what a test does with one: topics, records,
+//! what a group has committed.
+
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// How long a question to the broker may take.
+pub(crate) const ANSWER: Duration = Duration::from_secs(20);
+
+/// A broker that ends with this process.
+pub(crate) struct Broker {
+    folder: PathBuf,
+    pub(crate) address: String,
+}
+
+static SHARED: LazyLock<Broker> = LazyLock::new(|| {
+    // It outlives every test, and is killed by its keeper.
+    Broker::start_in(tempfile::tempdir().unwrap().keep(), &[])
+});
+
+/// One record to produce: partition, timestamp, key, value.
+pub(crate) type Given<'a> = (i32, i64, Option<&'a [u8]>, Option<&'a [u8]>);
+
+impl Broker {
+    /// The one that tests share which leave it as it is.
+    pub(crate) fn shared() -> &'static Self {
+        &SHARED
+    }
+
+    /// One of its own, with its data in `folder`.
+    pub(crate) fn start_in(folder: impl AsRef<Path>, options: &[&str]) -> Self {
+        let folder = folder.as_ref().to_owned();
+        let address = script(&["start", folder.to_str().unwrap()], options);
+        Self { folder, address: address.trim().to_owned() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Goes on after [`Self::stop`], where it was.
+    pub(crate) fn start_again(&self) {
+        script(&["start", self.folder.to_str().unwrap()], &[]);
+    }
+
+    pub(crate) fn stop(&self) {
+        script(&["stop", self.folder.to_str().unwrap(), "--kill"], &[]);
+    }
+
+    /// A client's configuration, with options such as credentials.
+    pub(crate) fn config(&self, options: &[(&str, &str)]) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.address);
+        for (name, value) in options {
+            config.set(*name, *value);
+        }
+        config
+    }
+
+    pub(crate) fn admin(&self, options: &[(&str, &str)]) -> AdminClient<DefaultClientContext> {
+        self.config(options).create().unwrap()
+    }
+
+    /// Makes a topic whose records are never deleted, however old.
+    pub(crate) fn topic(&self, name: &str, partitions: i32) {
+        self.topic_as(name, partitions, &[]);
+    }
+
+    pub(crate) fn topic_as(&self, name: &str, partitions: i32, options: &[(&str, &str)]) {
+        let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1))
+            .set("retention.ms", "-1")
+            .set("message.timestamp.before.max.ms", "9223372036854775807")
+            .set("message.timestamp.after.max.ms", "9223372036854775807")
+            .set("max.message.bytes", "16000000");
+        let admin = self.admin(options);
+        let made = now(admin.create_topics([&topic], &AdminOptions::new())).unwrap();
+        made.into_iter().for_each(|topic| drop(topic.unwrap()));
+    }
+
+    /// Raises the number of partitions.
+    pub(crate) fn grow(&self, topic: &str, partitions: usize) {
+        let wanted = NewPartitions::new(topic, partitions);
+        let admin = self.admin(&[]);
+        now(admin.create_partitions([&wanted], &AdminOptions::new())).unwrap();
+    }
+
+    /// Deletes the records of a partition before `offset`, as retention does.
+    pub(crate) fn forget(&self, topic: &str, partition: i32, offset: i64) {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
+        let admin = self.admin(&[]);
+        now(admin.delete_records(&list, &AdminOptions::new())).unwrap();
+    }
+
+    pub(crate) fn produce(&self, topic: &str, records: &[Given<'_>]) {
+        self.produce_as(topic, records, &[]);
+    }
+
+    pub(crate) fn produce_as(&self, topic: &str, records: &[Given<'_>], options: &[(&str, &str)]) {
+        let mut config = self.config(options);
+        config.set("enable.idempotence", "true").set("message.max.bytes", "16000000");
+        let producer: BaseProducer = config.create().unwrap();
+        for (partition, timestamp, key, value) in records {
+            let mut record = BaseRecord::<[u8], [u8]>::to(topic).partition(*partition);
+            record = record.timestamp(*timestamp);
+            record.key = *key;
+            record.payload = *value;
+            while let Err((_, back)) = producer.send(record) {
+                producer.poll(Duration::from_millis(20));
+                record = back;
+            }
+        }
+        producer.flush(ANSWER).unwrap();
+    }
+
+    /// What `group` has committed, by partition.
+    pub(crate) fn committed(&self, group: &str, topic: &str, partitions: i32) -> Vec<Option<i64>> {
+        let consumer: BaseConsumer = self.config(&[("group.id", group)]).create().unwrap();
+        let mut list = TopicPartitionList::new();
+        for partition in 0..partitions {
+            list.add_partition(topic, partition);
+        }
+        let committed = consumer.committed_offsets(list, ANSWER).unwrap();
+        let offset = |partition| match committed.find_partition(topic, partition).unwrap().offset()
+        {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
+        };
+        (0..partitions).map(offset).collect()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Runs the script of the service; what it prints.
+fn script(args: &[&str], options: &[&str]) -> String {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services/kafka");
+    let mut command = Command::new(here);
+    command.args(args).args(options).stdin(Stdio::null());
+    if args.first() == Some(&"start") {
+        command.args(["--while", &std::process::id().to_string()]);
+    }
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}

@@ -1,0 +1,162 @@
+//! Topics that go on: silent partitions, new ones, brokers that go away, sinks that hang.
+
+use crate::broker::Broker;
+use crate::place::Place;
+use crate::run::{Book, sums};
+use std::io::Read;
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const WATERMARK: &str = "
+options = { \"topic.metadata.refresh.interval.ms\" = 500 }
+[source.watermark]
+kind = \"bounded\"
+out_of_orderness = \"2s\"
+idle_after = \"600ms\"
+max_future_skew = \"1m\"
+";
+
+fn clock() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_millis()).unwrap()
+}
+
+/// Puts one record of `key`, 1 each, into each of `places`: partition and event time.
+fn put(broker: &Broker, topic: &str, key: &str, places: &[(i32, i64)]) {
+    let value = |time: i64| format!("{{\"ts\":{time},\"k\":\"{key}\",\"v\":1}}").into_bytes();
+    let values: Vec<_> = places.iter().map(|(at, time)| (*at, *time, value(*time))).collect();
+    let given: Vec<_> =
+        values.iter().map(|(at, time, value)| (*at, *time, None, Some(&value[..]))).collect();
+    broker.produce(topic, &given);
+}
+
+#[test]
+fn results_flow_past_silent_partitions_new_ones_and_wrong_clocks() {
+    let broker = Broker::shared();
+    broker.topic("mixed", 3);
+    let place = Place::new(&sums(&broker.address, "mixed", WATERMARK));
+    let mut run = place.start(&[]);
+    // Partition 2 never has a record.
+    let base = clock() / 1_000 * 1_000;
+    put(broker, "mixed", "early", &[(0, base - 9_000), (1, base - 9_000)]);
+    put(broker, "mixed", "push", &[(0, base - 5_000), (1, base - 5_000)]);
+    let count = |key: &str| {
+        let results = place.results().into_iter();
+        results.filter(|((known, _), _)| known == key).map(|(_, (count, _))| count).sum::<i64>()
+    };
+    run.until("an empty partition is idle", || count("early") == 2);
+    // Two days ahead: the watermark follows the clock at most. Partition 1 is silent meanwhile.
+    put(broker, "mixed", "ahead", &[(0, base + 2 * 86_400_000)]);
+    put(broker, "mixed", "honest", &[(0, base - 1_000), (1, base - 1_000)]);
+    let later = clock();
+    put(broker, "mixed", "push", &[(0, later + 4_000), (1, later + 4_000)]);
+    run.until("honest records count", || count("honest") == 2);
+    // A partition that was not there before.
+    broker.grow("mixed", 4);
+    put(broker, "mixed", "new", &[(3, clock() - 500), (3, clock() - 400)]);
+    let pushed = clock() + 8_000;
+    put(broker, "mixed", "push", &[(0, pushed), (1, pushed), (3, pushed)]);
+    run.until("a new partition counts from its first record", || count("new") == 2);
+    let said = run.stop();
+    let summary = place.summary();
+    assert_eq!(summary["marks"]["clamped"], 1, "{said}");
+    assert_eq!(summary["stages"]["sums"]["expired"], 0);
+    let partitions = summary["partitions"].as_array().unwrap();
+    assert_eq!(partitions.len(), 4);
+    assert!(partitions[2]["state"] == "idle" && partitions[2]["watermark"].is_null());
+}
+
+#[test]
+fn brokers_that_go_away_are_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start_in(folder.path(), &[]);
+    broker.topic("outage", 2);
+    let mut book = Book::default();
+    book.fill(2, (0, 3_000));
+    broker.produce("outage", &book.records());
+    broker.stop();
+    let source = "[source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\"";
+    let place = Place::new(&sums(&broker.address, "outage", source));
+    let mut run = place.start(&[]);
+    run.hear("cannot reach Kafka");
+    broker.start_again();
+    let is_there = |place: &Place, number: i64| {
+        place.results().contains_key(&("k0".into(), 1_700_000_000_000 + number))
+    };
+    run.until("the brokers are found", || is_there(&place, 0));
+    broker.stop();
+    run.said.clear();
+    run.hear("cannot reach Kafka");
+    broker.start_again();
+    run.hear("the brokers are back");
+    let mut more = Book::default();
+    more.fill(2, (3_000, 5_000));
+    broker.produce("outage", &more.records());
+    run.until("it goes on", || is_there(&place, 5_000));
+    run.stop();
+    book.fill(2, (3_000, 5_000));
+    // What is complete: the watermark is at least a second behind the last records.
+    let results = place.results();
+    for ((key, window), expected) in &book.results {
+        if *window <= 1_700_000_005_000 {
+            assert_eq!(results.get(&(key.clone(), *window)), Some(expected), "{key} {window}");
+        }
+    }
+}
+
+#[test]
+fn a_topic_that_is_not_there_yet_is_waited_for() {
+    let broker = Broker::shared();
+    let source = "options = { \"topic.metadata.refresh.interval.ms\" = 500 }\n\
+                  [source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"0s\"";
+    let place = Place::new(&sums(&broker.address, "later", source));
+    let mut run = place.start(&[]);
+    run.hear("waits for the topic");
+    broker.topic("later", 1);
+    put(broker, "later", "a", &[(0, 1_700_000_000_000), (0, 1_700_000_005_000)]);
+    let first = ("a".to_owned(), 1_700_000_000_000);
+    run.until("it is read", || place.results().contains_key(&first));
+    run.stop();
+}
+
+/// The sink takes nothing for three times as long as the group waits for a poll.
+#[test]
+fn a_sink_that_hangs_stops_the_reading_and_not_the_polling() {
+    const INTERVAL: Duration = Duration::from_secs(3);
+    let broker = Broker::shared();
+    broker.topic("hang", 2);
+    let mut book = Book::default();
+    book.fill(2, (0, 30_000));
+    broker.produce("hang", &book.records());
+    let millis = INTERVAL.as_millis();
+    let source = format!(
+        "until = \"now\"\nqueue = \"64KiB\"\n\
+         options = {{ \"max.poll.interval.ms\" = {millis}, \"session.timeout.ms\" = {millis}, \
+         \"heartbeat.interval.ms\" = 500 }}\n\
+         [source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\""
+    );
+    let pipeline = sums(&broker.address, "hang", &source)
+        .replace("fixed = \"1s\"", "fixed = \"10ms\"")
+        .replace("path = \"out.ndjson\"", "path = \"pipe\"");
+    let limits =
+        "\n[limits]\nbatch_records = 500\nin_flight_records = 1000\noutput_bytes = \"16KiB\"\n";
+    let place = Place::new(&(pipeline + limits));
+    let made = Command::new("mkfifo").arg(place.path("pipe")).status().unwrap();
+    assert!(made.success());
+    let mut run = place.start(&[]);
+    let mut pipe = std::fs::File::open(place.path("pipe")).unwrap();
+    run.listen(INTERVAL * 3);
+    let panes = std::thread::spawn(move || {
+        let mut panes = String::new();
+        pipe.read_to_string(&mut panes).unwrap();
+        panes
+    });
+    let said = run.end(0);
+    let panes = panes.join().unwrap();
+    assert!(!said.contains("lost touch") && !said.contains("tries again"), "{said}");
+    assert_eq!(place.summary()["records"]["accepted"], 30_000);
+    // Far more than pipe and credits hold.
+    assert!(panes.len() > 1 << 20, "{} bytes", panes.len());
+    let sums = panes.lines().filter(|line| line.contains("\"index\":0"));
+    assert!(sums.count() > 10_000);
+}

@@ -1,0 +1,16 @@
+//! Kafka, against a real broker on loopback: what is read, what is lost when, what is said about it.
+//! `tests/services/kafka` starts the broker; it needs a Java runtime.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
+mod bounded;
+mod broker;
+mod live;
+#[path = "../place/mod.rs"]
+mod place;
+mod restart;
+mod run;
+mod secure;

@@ -1,0 +1,69 @@
+//! Kafka behind TLS and passwords: who gets in, what is said to those who do not, and that no
+//! password is ever shown.
+
+use crate::broker::Broker;
+use crate::place::Place;
+use crate::run::{Book, sums};
+use std::process::Command;
+
+const SECRET: &str = "alice-secret";
+
+fn options(ca: &str, user: &str, password: &str) -> String {
+    format!(
+        "until = \"now\"\n[source.options]\nsecurity.protocol = \"SASL_SSL\"\n{ca}\n\
+         sasl.mechanism = \"SCRAM-SHA-512\"\nsasl.username = \"{user}\"\n{password}\n"
+    )
+}
+
+#[test]
+fn who_may_read_does_and_who_may_not_is_told_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start_in(folder.path(), &["--secure"]);
+    let ca_path = broker.path("ca.pem").display().to_string();
+    let ca = format!("ssl.ca.location = \"{ca_path}\"");
+    let access = [
+        ("security.protocol", "SASL_SSL"),
+        ("ssl.ca.location", &ca_path),
+        ("sasl.mechanism", "SCRAM-SHA-512"),
+        ("sasl.username", "alice"),
+        ("sasl.password", SECRET),
+    ];
+    broker.topic_as("secure", 1, &access);
+    let mut book = Book::default();
+    book.fill(1, (0, 100));
+    broker.produce_as("secure", &book.records(), &access);
+    let plain = format!("sasl.password = \"{SECRET}\"");
+    let wrong = "\"sasl.password\" = \"alice-wrong-secret\"";
+    let cases = [
+        (options(&ca, "alice", &plain), 0, "100"),
+        (options(&ca, "alice", "sasl.password.file = \"password\""), 0, "100"),
+        (options(&ca, "alice", wrong), 3, "refuses"),
+        // A CA that has not signed the broker.
+        (options("", "alice", &plain), 3, "certificate"),
+        (options(&ca, "bob", "sasl.password = \"bob-secret\""), 3, "not allowed by Kafka"),
+        (options(&ca, "alice", &(plain.clone() + "\nno.such = 1")), 3, "option `no.such`"),
+    ];
+    for (source, code, expected) in cases {
+        let place = Place::new(&sums(&broker.address, "secure", &source));
+        place.write("password", &format!("{SECRET}\n"));
+        let said = place.run(&[], code);
+        assert!(said.contains(expected), "{source}\n{said}");
+        if code == 0 {
+            assert_eq!(place.results(), book.results);
+        }
+        let mut shown = said;
+        for args in [&["plan"][..], &["plan", "--json"], &["check"]] {
+            let output = Command::new(env!("CARGO_BIN_EXE_nilometer"))
+                .args(args)
+                .arg("pipeline.toml")
+                .current_dir(place.folder())
+                .output()
+                .unwrap();
+            shown += &String::from_utf8_lossy(&output.stdout);
+            shown += &String::from_utf8_lossy(&output.stderr);
+        }
+        for secret in [SECRET, "bob-secret", "wrong-secret"] {
+            assert!(!shown.contains(secret), "{source}\n{shown}");
+        }
+    }
+}
