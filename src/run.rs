@@ -15,6 +15,7 @@ use crate::run_failure::RunFailure;
 use crate::standing::{describe, describe_standstill};
 use crate::summary::Summary;
 use crate::summary_state::StateSummary;
+use crate::summary_table::grouped;
 use crate::supervision::{Supervision, abort_on_panic};
 use crate::{state, summary_table, topology};
 use actix::System;
@@ -185,6 +186,7 @@ async fn drive(
         tokio::select! {
             news = node.news() => match news {
                 News::Notice { name, text } => bar.say(&format!("source `{name}`: {text}")),
+                News::Tight { shard, bytes, budget } => bar.say(&tight(shard, bytes, budget)),
                 News::StandsStill(standing) => {
                     if !waits_for_end(&standing, pipeline) {
                         bar.say(&describe_standstill(&standing, node.names()));
@@ -223,6 +225,16 @@ async fn drive(
     }
     bar.clear();
     Ok(node.finish().await)
+}
+
+/// What is said of a shard whose state takes more than it may.
+fn tight(shard: usize, bytes: usize, budget: usize) -> String {
+    format!(
+        "shard {shard}: its share of `state.memory` is {} bytes, and {} bytes of its state must be in \
+         memory; raise `state.memory`, or give it fewer keys",
+        grouped(budget as u64),
+        grouped(bytes as u64)
+    )
 }
 
 /// Whether the watermark stands still because a source is to be read to its end first.

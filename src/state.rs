@@ -97,8 +97,9 @@ fn open(config: &StateConfig, pipeline: &Pipeline, wish: Wish) -> Result<State, 
     let supervision = Supervision::open(file, checkpoint.as_ref(), pipeline, wish)?;
     // A map of texts: nothing in it can fail to be written.
     let host = serde_json::to_vec(&settings).unwrap_or_default();
-    let (interval, bounds) = (config.interval, config.bounds);
-    let part = StatePart { store: Box::new(store), interval, bounds, host, checkpoint };
+    let (interval, bounds, memory) = (config.interval, config.bounds, config.memory);
+    let store = Box::new(store);
+    let part = StatePart { store, interval, bounds, memory, host, checkpoint };
     Ok(State { part, supervision: Arc::new(supervision) })
 }
 

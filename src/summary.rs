@@ -327,6 +327,7 @@ mod tests {
             incomplete_windows: vec![0],
             is_empty: true,
             pause_max: None,
+            memory: None,
         };
         Outcome {
             sources: vec![SourceReport {

@@ -145,6 +145,18 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
         sentences.push(format!("sink `{}`: {written}{broken}", sink.name));
     }
     sentences.extend(summary.state.as_ref().map(StateSummary::describe));
+    if let Some(memory) = outcome.memory() {
+        sentences.push(format!(
+            "state in memory: {} bytes, at most {}; on disk: {} keys in {} bytes of pages; {} keys went \
+             there, {} came back",
+            grouped(memory.bytes as u64),
+            grouped(memory.bytes_max as u64),
+            grouped(memory.cold_keys as u64),
+            grouped(memory.cold_bytes as u64),
+            grouped(memory.went),
+            grouped(memory.came),
+        ));
+    }
     if let Some(standing) = &outcome.standing
         && standing.watermark != Watermark::MAX
     {

@@ -116,6 +116,32 @@ fn a_state_that_does_not_fit_is_refused_and_nothing_is_touched() {
     place.refused(&[], 5, "has format version 9, this program reads 2");
 }
 
+/// Far more windows than may be in memory, all of them kept until the end: the same results.
+#[test]
+fn results_are_the_same_with_less_memory_than_state() {
+    use std::fmt::Write as _;
+    let mut records = String::new();
+    for number in 0..6_000 {
+        let (time, key) = (number / 2, number * 7_919 % 1_000);
+        writeln!(records, "{{\"ts\":{time},\"k\":\"{key}\",\"v\":{number}}}").unwrap();
+    }
+    let results = |args: &[&str]| {
+        let place = Place::new(SUMS);
+        place.write("in.ndjson", &records);
+        let (code, stderr) = place.run(args);
+        assert_eq!(code, 0, "{stderr}");
+        let mut lines: Vec<_> = place.read("out.ndjson").lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        (lines, stderr)
+    };
+    let (all, _) = results(&[]);
+    assert!(all.len() > 5_000);
+    let (tight, stderr) = results(&["--set", "state.memory=20KiB", "--set", "state.epoch=10ms"]);
+    assert_eq!(tight, all);
+    let gone = "on disk: 0 keys in 0 bytes of pages; ";
+    assert!(stderr.contains(gone) && !stderr.contains("pages; 0 keys went"), "{stderr}");
+}
+
 #[test]
 fn a_state_without_its_sink_table_takes_no_table() {
     let place =

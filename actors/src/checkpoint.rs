@@ -3,6 +3,7 @@
 
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::store::{Store, StoreError};
+use nilometer_model::cold::PageError;
 use nilometer_model::epoch::Epoch;
 use nilometer_model::image::{Cut, ImageError, Restoration, Segment, pack};
 use nilometer_model::plan::Plan;
@@ -60,6 +61,9 @@ pub enum RestoreError {
     /// It does not fit.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// Keys that are not in memory cannot be had.
+    #[error(transparent)]
+    Page(#[from] PageError),
 }
 
 /// A source where it was cut.
@@ -288,7 +292,8 @@ pub fn write_part(
 }
 
 /// `shards` shards of `plan` as the last epoch of `store`, which `cuts` are of, has them; and how
-/// many records each has taken.
+/// many records each has taken. Together they keep `memory` bytes of state in memory, if that is
+/// set.
 ///
 /// # Errors
 /// It cannot be read, is damaged, or is not of this plan.
@@ -296,7 +301,7 @@ pub fn restore_shards(
     store: &dyn Store,
     cuts: Vec<ShardCut>,
     (plan, symbols): (&Arc<Plan>, &Arc<Symbols>),
-    shards: usize,
+    (shards, memory): (usize, Option<usize>),
 ) -> Result<Vec<(Shard, u64)>, RestoreError> {
     let (counts, parts): (Vec<_>, Vec<_>) =
         cuts.into_iter().map(|cut| (cut.records, cut.part)).unzip();
@@ -309,7 +314,27 @@ pub fn restore_shards(
     let is_same = counts.len() == shards;
     let mut counts = if is_same { counts } else { vec![counts.iter().sum()] };
     counts.resize(shards, 0);
-    Ok(restoration.finish().into_iter().zip(counts).collect())
+    let mut restored = restoration.finish();
+    keep_within(&mut restored, memory, store)?;
+    Ok(restored.into_iter().zip(counts).collect())
+}
+
+/// Lets shards that have taken nothing yet keep `memory` bytes of state in memory, each its share of
+/// it, and the rest in pages in `store`; all in memory if it is not set. Deletes the pages that none
+/// of them needs.
+///
+/// # Errors
+/// A page that is needed cannot be read, or others cannot be deleted.
+pub fn keep_within(
+    shards: &mut [Shard],
+    memory: Option<usize>,
+    store: &dyn Store,
+) -> Result<(), PageError> {
+    let (pages, count) = (store.pages(), shards.len().max(1));
+    for shard in &mut *shards {
+        shard.keep_within(memory.map(|memory| memory / count), pages.clone())?;
+    }
+    pages.retain(&shards.iter().flat_map(Shard::pages).collect())
 }
 
 /// What the sink called `name` puts into an epoch behind the blocks that it has written ahead, so

@@ -23,12 +23,14 @@ pub(crate) struct Cutting {
     store: Addr<StoreActor>,
     /// The longest time that a cut took. Rises only.
     pub(crate) pause_max: Duration,
+    /// Whether it was told that the state takes more memory than it may.
+    is_tight: bool,
 }
 
 impl Cutting {
     /// Behind the epoch that `barriers` know of; parts go to `store`.
     pub(crate) const fn new(store: Addr<StoreActor>, barriers: Barriers) -> Self {
-        Self { gate: Gate::new(barriers), store, pause_max: Duration::ZERO }
+        Self { gate: Gate::new(barriers), store, pause_max: Duration::ZERO, is_tight: false }
     }
 }
 
@@ -81,6 +83,10 @@ impl ShardActor {
                 let failure = Failure::State { shard: self.id, error };
                 self.links.reports.report(Report::Failure(failure));
             }
+        }
+        if let Some((bytes, budget)) = self.machine.shard().excess().filter(|_| !cutting.is_tight) {
+            cutting.is_tight = true;
+            self.links.reports.report(Report::Tight { shard: self.id, bytes, budget });
         }
         deliver::passed_barrier(&self.links.sinks, self.id);
         self.inbox.put_back(cutting.gate.open());

@@ -28,6 +28,7 @@ use nilometer_connectors::store::Store;
 use nilometer_model::account::StageAccount;
 use nilometer_model::epoch::{BatchPlace, Bounds};
 use nilometer_model::expr::Refinement;
+use nilometer_model::memory::MemoryUse;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::{Span, Watermark};
@@ -88,6 +89,8 @@ pub struct StatePart {
     pub interval: Span,
     /// How much an epoch may hold, and how much may wait for it.
     pub bounds: Bounds,
+    /// Bytes of state that all shards keep in memory; `None`: all of it.
+    pub memory: Option<usize>,
     /// What the host puts into every epoch, see [`crate::checkpoint::host_part`].
     pub host: Vec<u8>,
     /// The epoch to go on behind; `None` to begin anew. Readers and writers have been opened there
@@ -104,6 +107,15 @@ pub enum News {
         name: Arc<str>,
         /// The sentence.
         text: String,
+    },
+    /// What must be in memory of the state of a shard is more than it may take.
+    Tight {
+        /// Number of the shard.
+        shard: usize,
+        /// Bytes that it takes.
+        bytes: usize,
+        /// Bytes that it may take.
+        budget: usize,
     },
     /// The watermark has not risen for long: who holds it, and how all partitions stand, each by
     /// its place among the sources. Told ever more seldom.
@@ -202,6 +214,14 @@ impl Outcome {
         self.standing.as_ref().map(|standing| standing.watermark)
     }
 
+    /// What the state of all shards takes; `None` if it is not kept within a budget.
+    pub fn memory(&self) -> Option<MemoryUse> {
+        let mut shards = self.shards.iter().filter_map(|shard| shard.memory);
+        let mut all = shards.next()?;
+        shards.for_each(|shard| all.merge(&shard));
+        Some(all)
+    }
+
     /// Whether no window, timer or key is left in any shard.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.is_empty)
@@ -287,6 +307,9 @@ impl Node {
     fn note(&mut self, report: Report) -> Option<News> {
         match report {
             Report::Notice { name, text } => return Some(News::Notice { name, text }),
+            Report::Tight { shard, bytes, budget } => {
+                return Some(News::Tight { shard, bytes, budget });
+            }
             Report::Failure(failure) => {
                 self.drain();
                 deliver::given_up(&self.coordinator);

@@ -8,6 +8,7 @@ use nilometer_connectors::store::StoreError;
 use nilometer_model::account::StageAccount;
 use nilometer_model::epoch::BatchPlace;
 use nilometer_model::image::ImageError;
+use nilometer_model::memory::MemoryUse;
 use nilometer_model::pane::StageId;
 use nilometer_model::shard::StageError;
 use nilometer_model::time::Watermark;
@@ -120,6 +121,8 @@ pub struct ShardReport {
     /// The longest time that handing its state over has stopped it for; `None` where nothing is
     /// stored.
     pub pause_max: Option<Duration>,
+    /// What its state takes; `None` if it is not kept within a budget.
+    pub memory: Option<MemoryUse>,
 }
 
 /// What a sink has counted, at its end.
@@ -163,6 +166,12 @@ pub(crate) enum Report {
     Notice {
         name: Arc<str>,
         text: String,
+    },
+    /// What must be in memory of a shard's state is more than its budget, in bytes.
+    Tight {
+        shard: usize,
+        bytes: usize,
+        budget: usize,
     },
     Failure(Failure),
     Source(SourceReport),

@@ -1,6 +1,8 @@
 //! What actors begin with: nothing, or what the last epoch holds of each of them.
 
-use crate::checkpoint::{Checkpoint, RestoreError, ShardCut, SinkCut, SourceCut, restore_shards};
+use crate::checkpoint::{
+    Checkpoint, RestoreError, ShardCut, SinkCut, SourceCut, keep_within, restore_shards,
+};
 use crate::report::SinkReport;
 use nilometer_connectors::source::Polled;
 use nilometer_connectors::store::Store;
@@ -47,23 +49,24 @@ impl Restoring {
         }
     }
 
-    /// The machines of all shards, and how many records each has taken. What `store` has of them is
-    /// read.
+    /// The machines of all shards, which keep `memory` bytes of state in memory, and how many records
+    /// each has taken. What `store` has of them is read.
     pub(crate) fn shards(
         &mut self,
         (plan, symbols): (&Arc<Plan>, &Arc<Symbols>),
-        shards: usize,
+        (shards, memory): (usize, Option<usize>),
         store: Option<&dyn Store>,
     ) -> Result<Vec<(Shard, u64)>, RestoreError> {
-        match store {
-            Some(store) if !self.shards.is_empty() => {
-                restore_shards(store, std::mem::take(&mut self.shards), (plan, symbols), shards)
-            }
-            Some(_) | None => {
-                let new = |id| Shard::new(plan.clone(), symbols.clone(), id, shards);
-                Ok((0..shards).map(|id| (new(id), 0)).collect())
-            }
+        if let (Some(store), false) = (store, self.shards.is_empty()) {
+            let cuts = std::mem::take(&mut self.shards);
+            return restore_shards(store, cuts, (plan, symbols), (shards, memory));
         }
+        let new = |id| Shard::new(plan.clone(), symbols.clone(), id, shards);
+        let mut new: Vec<_> = (0..shards).map(new).collect();
+        if let Some(store) = store {
+            keep_within(&mut new, memory, store)?;
+        }
+        Ok(new.into_iter().map(|shard| (shard, 0)).collect())
     }
 
     /// What the next sink has counted.

@@ -87,6 +87,7 @@ impl ShardActor {
             incomplete_windows: shard.incomplete_windows(),
             is_empty: shard.is_empty(),
             pause_max: self.cutting.as_ref().map(|cutting| cutting.pause_max),
+            memory: shard.memory(),
         }));
     }
 }

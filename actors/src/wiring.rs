@@ -97,11 +97,11 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         bounds: parts.state.as_ref().map(|state| state.bounds).unwrap_or_default(),
     };
     let state = parts.state.filter(|_| facts.plan.engine == Engine::Streaming);
-    let (keeper, restoring) = match state {
-        Some(StatePart { store, interval, host, checkpoint, bounds: _ }) => {
-            (Some(Keeper { store, interval, host }), Restoring::new(checkpoint))
+    let (keeper, restoring, memory) = match state {
+        Some(StatePart { store, interval, memory, host, checkpoint, bounds: _ }) => {
+            (Some(Keeper { store, interval, host }), Restoring::new(checkpoint), memory)
         }
-        None => (None, Restoring::default()),
+        None => (None, Restoring::default(), None),
     };
     let (store, store_inbox) = deliver::mailbox();
     let names = parts.sources.iter().map(|part| part.name.clone()).collect();
@@ -120,6 +120,7 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         coordinator,
         store: keeper.is_some().then_some(store),
         restoring,
+        memory,
         reports,
         facts,
         arbiters: Vec::new(),
@@ -212,6 +213,8 @@ struct Wiring {
     /// `None` where nothing is stored.
     store: Option<Addr<StoreActor>>,
     restoring: Restoring,
+    /// Bytes of state that shards keep in memory; `None`: all.
+    memory: Option<usize>,
     meters: Arc<Meters>,
     reports: Reports,
     /// Actors that will report their end.
@@ -263,7 +266,7 @@ impl Wiring {
     ) -> Result<(), StartError> {
         let shards = self.facts.shards;
         let known = (&self.facts.plan, &self.facts.symbols);
-        let machines = self.restoring.shards(known, shards, store)?;
+        let machines = self.restoring.shards(known, (shards, self.memory), store)?;
         let is_exchanged = |stage: &&Stage| stage.exchange.is_some();
         let exchanges = self.facts.plan.stages.iter().filter(is_exchanged).count();
         for ((id, inbox), (shard, records)) in inboxes.into_iter().enumerate().zip(machines) {

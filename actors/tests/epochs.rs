@@ -112,6 +112,7 @@ impl World {
         let mut parts = Parts {
             sinks: vec![SinkPart { name: "out".into(), writer: Writer::Panes(Box::new(writer)) }],
             state: Some(StatePart {
+                memory: None,
                 store: Box::new(store),
                 interval: self.interval,
                 bounds: self.bounds,

@@ -38,6 +38,8 @@ pub(crate) struct Meta {
     pub(crate) is_touched: bool,
     /// Timing of the pane before, if there was one.
     pub(crate) sent: Option<Timing>,
+    /// Whether something came since it was decided last which keys leave memory.
+    pub(crate) is_used: bool,
 }
 
 impl Meta {
@@ -46,6 +48,7 @@ impl Meta {
             | (self.has_news as u64) << 32
             | (self.is_touched as u64) << 33
             | (Timing::code(self.sent) as u64) << 34
+            | (self.is_used as u64) << 37
     }
 
     const fn unpack(word: u64) -> Self {
@@ -58,6 +61,7 @@ impl Meta {
             has_news: word >> 32 & 1 == 1,
             is_touched: word >> 33 & 1 == 1,
             sent,
+            is_used: word >> 37 & 1 == 1,
         }
     }
 }
@@ -133,6 +137,11 @@ impl Cells {
     pub(crate) fn bytes(&self) -> usize {
         let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
         self.words.capacity() * 8 + self.heads.allocation_size() + self.free.capacity() * 4 + dirty
+    }
+
+    /// Bytes of the cells in use, and what finding them takes.
+    pub(crate) fn bytes_live(&self) -> usize {
+        self.live * self.stride * 8 + self.heads.len() * (2 * size_of::<CellId>() + 1)
     }
 
     fn base(&self, cell: CellId) -> usize {
@@ -479,7 +488,9 @@ mod tests {
     fn flags_survive_packing() {
         let timings = [Timing::Early, Timing::OnTime, Timing::TimedOut, Timing::Late];
         for sent in std::iter::once(None).chain(timings.map(Some)) {
-            let meta = Meta { index: u32::MAX, has_news: true, is_touched: false, sent };
+            let flags =
+                Meta { has_news: true, is_touched: false, is_used: true, ..Meta::default() };
+            let meta = Meta { index: u32::MAX, sent, ..flags };
             assert_eq!(Meta::unpack(meta.pack()), meta);
         }
     }

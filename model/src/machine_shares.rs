@@ -82,6 +82,11 @@ impl Shares {
         due
     }
 
+    /// Forgets all deadlines.
+    pub(crate) fn clear(&mut self) {
+        self.deadlines.iter_mut().for_each(BTreeMap::clear);
+    }
+
     /// Whether no deadline is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.deadlines.iter().all(BTreeMap::is_empty)

@@ -9,6 +9,7 @@
 use crate::account::StageAccount;
 use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
 use crate::cells::hash_words;
+use crate::cold::{Chills, Shelf};
 use crate::firing::{Due, Fires, Flow, Otherwise};
 use crate::image::Dirty;
 use crate::intake::{Copy, Entered, Judged, Takes};
@@ -26,6 +27,8 @@ use crate::watermark::Percentile;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 
+mod cold;
+
 pub(crate) type ActorId = u32;
 
 /// One key actor: its key, its machine, and what it has registered.
@@ -39,6 +42,10 @@ pub(crate) struct Actor {
     armed_shares: Vec<Option<EventTime>>,
     hold: Option<EventTime>,
     is_touched: bool,
+    /// Whether something came since it was decided last which keys leave memory.
+    is_used: bool,
+    /// Bytes that it took when they were counted last.
+    weight: usize,
 }
 
 /// What a table is firing, slice by slice.
@@ -84,6 +91,12 @@ pub(crate) struct MachineTable {
     pub(crate) account: StageAccount,
     /// Which actors have changed since the last cut; `None` where nothing is stored.
     pub(crate) dirty: Option<Box<Dirty>>,
+    /// Where keys are that are not in memory; `None` if all are.
+    shelf: Option<Box<Shelf>>,
+    /// Whether it is counted what actors take: where they may leave memory.
+    is_weighed: bool,
+    /// Bytes of all actors, if that is counted.
+    bytes: usize,
 }
 
 impl MachineTable {
@@ -126,6 +139,9 @@ impl MachineTable {
                 ..StageAccount::default()
             },
             dirty: None,
+            shelf: None,
+            is_weighed: false,
+            bytes: 0,
             rules,
         }
     }
@@ -150,6 +166,11 @@ impl MachineTable {
         if let Some(id) = self.find_hashed(hash, key) {
             return id;
         }
+        if self.shelf.is_some()
+            && let Some(id) = self.recall_actor(key)
+        {
+            return id;
+        }
         let actor = Actor {
             key: key.into(),
             machine: KeyMachine::default(),
@@ -158,6 +179,8 @@ impl MachineTable {
             armed_shares: vec![None; self.shares.known().len()],
             hold: None,
             is_touched: false,
+            is_used: true,
+            weight: 0,
         };
         let id = self.free.pop().unwrap_or_else(|| {
             self.actors.push(None);
@@ -178,6 +201,7 @@ impl MachineTable {
         if let Some(Some(actor)) = self.actors.get_mut(id as usize)
             && !std::mem::replace(&mut actor.is_touched, true)
         {
+            actor.is_used = true;
             self.touched.push(id);
         }
     }
@@ -189,19 +213,24 @@ impl MachineTable {
         fired: &mut Fired,
         symbols: &Symbols,
     ) -> Result<Flow, Overflow> {
-        let rising = self.work.rising.take();
-        let mut rising = rising.unwrap_or_else(|| Due::of(self.shares.rise(promised)));
-        while let Some((deadline, number, id)) = rising.first() {
-            if fired.is_full() {
-                self.work.rising = Some(rising);
-                return Ok(Flow::More);
+        loop {
+            let rising = self.work.rising.take();
+            let mut rising = rising.unwrap_or_else(|| Due::of(self.shares.rise(promised)));
+            while let Some((deadline, number, id)) = rising.first() {
+                if fired.is_full() {
+                    self.work.rising = Some(rising);
+                    return Ok(Flow::More);
+                }
+                rising.pass();
+                let actor = self.actors.get(id as usize).and_then(Option::as_ref);
+                let armed = actor.and_then(|actor| actor.armed_shares.get(number).copied());
+                if armed == Some(Some(deadline)) {
+                    let out = (&mut *fired, symbols);
+                    self.step(id, self.watermark, out, KeyMachine::advance)?;
+                }
             }
-            rising.pass();
-            let actor = self.actors.get(id as usize).and_then(Option::as_ref);
-            let armed = actor.and_then(|actor| actor.armed_shares.get(number).copied());
-            if armed == Some(Some(deadline)) {
-                let out = (&mut *fired, symbols);
-                self.step(id, self.watermark, out, KeyMachine::advance)?;
+            if !self.recall_any_shared() {
+                break;
             }
         }
         self.settle_output();
@@ -231,6 +260,10 @@ impl MachineTable {
                     }
                 }
             }
+            if self.shelf.is_some() {
+                let hot = self.ticks.first_key_value().map(|(tick, _)| *tick);
+                self.recall_ticking(hot, self.now, self.watermark.0);
+            }
             match self.ticks.first_entry() {
                 Some(first) if *first.key() <= self.now => {
                     self.work.ticking = Some((*first.key(), Due::of(first.remove())));
@@ -251,19 +284,26 @@ impl MachineTable {
     ) -> Result<Flow, Overflow> {
         // Those that wait are asked once; then it has been given.
         if self.work.asked.is_none() {
-            let mut awaiting = Vec::new();
-            for (id, actor) in self.actors.iter_mut().enumerate() {
-                if let Some(actor) = actor
-                    && actor.machine.signal(&self.rules, name)
-                {
-                    awaiting.push(id as ActorId);
-                }
+            self.recall_each();
+            self.signal_to(self.ids().collect(), name);
+        }
+        loop {
+            if self.end_round(None, fired, symbols)? == Flow::More {
+                return Ok(Flow::More);
             }
-            for id in &awaiting {
-                self.touch(*id);
+            let Some(ids) = self.recall_next(self.watermark.0) else { return Ok(Flow::Done) };
+            self.signal_to(ids, name);
+        }
+    }
+
+    /// Tells actors of a signal; those that wait for it are asked at the end of the round.
+    fn signal_to(&mut self, ids: Vec<ActorId>, name: &str) {
+        for id in ids {
+            let actor = self.actors.get_mut(id as usize).and_then(Option::as_mut);
+            if actor.is_some_and(|actor| actor.machine.signal(&self.rules, name)) {
+                self.touch(id);
             }
         }
-        self.end_round(None, fired, symbols)
     }
 
     /// Asks actors one after the other, from where it was on.
@@ -387,8 +427,8 @@ impl MachineTable {
             if let Ok(entry) = self.by_key.find_entry(hash, |known| *known == id) {
                 entry.remove();
             }
-            if let Some(place) = self.actors.get_mut(id as usize) {
-                *place = None;
+            if let Some(gone) = self.actors.get_mut(id as usize).and_then(Option::take) {
+                self.bytes -= gone.weight;
             }
             self.free.push(id);
             return;
@@ -399,6 +439,9 @@ impl MachineTable {
             self.arm(id, deadline);
         }
         self.register_others(id);
+        if self.is_weighed {
+            self.weigh(id);
+        }
     }
 
     /// Registers a deadline of an actor.
@@ -448,7 +491,8 @@ impl MachineTable {
     pub(crate) fn is_empty(&self) -> bool {
         let is_due =
             !self.deadlines.is_empty() || !self.shares.is_empty() || !self.ticks.is_empty();
-        self.by_key.is_empty() && self.holds.is_empty() && !is_due
+        let has_cold = self.shelf.as_ref().is_some_and(|shelf| !shelf.cold.is_empty());
+        self.by_key.is_empty() && self.holds.is_empty() && !is_due && !has_cold
     }
 
     /// The window that took the last copy, and the stage's aggregates.
@@ -460,19 +504,9 @@ impl MachineTable {
 
     /// Number of keys, and of bytes they take, roughly.
     pub(crate) fn size(&self) -> (usize, usize) {
-        let bytes = |actor: &Actor| {
-            let windows = actor.machine.windows.iter();
-            let held =
-                windows.map(|open| open.delta.bytes() + open.total.bytes() + open.kept.bytes());
-            actor.key.len() * 8
-                + size_of::<Option<Actor>>()
-                + held.sum::<usize>()
-                + actor.machine.windows.capacity() * size_of::<OpenWindow>()
-        };
-        let actors = self.actors.iter().flatten();
         let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
-        let tables = self.by_key.allocation_size() + dirty;
-        (self.by_key.len(), actors.map(bytes).sum::<usize>() + tables)
+        let bytes: usize = self.actors().map(Actor::bytes).sum();
+        (self.by_key.len(), bytes + self.by_key.allocation_size() + dirty)
     }
 
     fn actors(&self) -> impl Iterator<Item = &Actor> {
@@ -570,6 +604,10 @@ impl Fires for MachineTable {
             if self.fire_bucket((watermark, before), fired, symbols)? == Flow::More {
                 return Ok(Flow::More);
             }
+            if self.shelf.is_some() {
+                let hot = self.deadlines.first_key_value().map(|(deadline, _)| *deadline);
+                self.recall_due(hot, |at| at <= watermark.0, watermark.0);
+            }
             match self.deadlines.first_entry() {
                 Some(first) if *first.key() <= watermark.0 => {
                     self.work.bucket = Some((*first.key(), Due::of(first.remove())));
@@ -589,8 +627,17 @@ impl Fires for MachineTable {
 
     /// The watermark has stood still for too long: every actor emits what its windows hold.
     fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<Flow, Overflow> {
-        let all = |table: &mut Self| (0..table.actors.len() as ActorId).collect();
-        self.ask(all, (fired, symbols), KeyMachine::time_out)
+        if self.work.asked.is_none() {
+            self.recall_each();
+        }
+        let mut ids = Some((0..self.actors.len() as ActorId).collect::<Vec<_>>());
+        while let Some(asked) = ids {
+            if self.ask(|_| asked, (&mut *fired, symbols), KeyMachine::time_out)? == Flow::More {
+                return Ok(Flow::More);
+            }
+            ids = self.recall_next(self.watermark.0);
+        }
+        Ok(Flow::Done)
     }
 
     fn otherwise(

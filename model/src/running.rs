@@ -35,6 +35,9 @@ impl Shard {
     pub(crate) fn run(&mut self, start: Start<'_>, out: &mut Output) -> Result<(), StageError> {
         debug_assert!(!self.round.is_open, "a round begins before the last has ended");
         let plan = Arc::clone(&self.plan);
+        if self.memory.is_some() {
+            self.grow();
+        }
         self.round.begin(&start, plan.stages.len());
         for stage in plan.stages.iter().filter(|stage| start.brings_to(stage)) {
             let given = self.give(stage, Some(&start));
@@ -62,6 +65,10 @@ impl Shard {
             fired.changes.clear();
         }
         self.hand_out(out);
+        if self.memory.is_some() {
+            self.shrink();
+            self.check_pages()?;
+        }
         Ok(())
     }
 
@@ -118,6 +125,9 @@ impl Shard {
                 self.send_on(above, out);
             } else {
                 self.give(above, None)?;
+                if self.memory.is_some() {
+                    self.tidy(above.id);
+                }
             }
         }
         if let Some(fired) = self.fired.get_mut(stage.id.index()) {

@@ -10,11 +10,13 @@
 
 use crate::account::{Dropped, StageAccount};
 use crate::aggregate::Overflow;
+use crate::cold::PageError;
 use crate::engine::{Cycle, Engine};
 use crate::exchange::ExchangeEnds;
 use crate::intake::Shape;
 use crate::late::LateBatch;
 use crate::machine_table::MachineTable;
+use crate::memory::{Memory, RestoredPage, cold_windows};
 use crate::pane::{PaneBatch, StageId};
 use crate::plan::{Plan, Stage, StageInput};
 use crate::round::{Round, Start, trailing};
@@ -40,6 +42,14 @@ pub enum StageError {
         stage: Box<str>,
         /// Which aggregate.
         overflow: Overflow,
+    },
+    /// Keys that are not in memory cannot be had, or none can leave it.
+    #[error("stage `{stage}`: {error}")]
+    Page {
+        /// Name of the stage.
+        stage: Box<str>,
+        /// What happened.
+        error: PageError,
     },
 }
 
@@ -148,6 +158,10 @@ pub struct Shard {
     pub(crate) fired: Vec<Fired>,
     /// The last cycle that has begun. Rises only.
     pub(crate) cycle: u64,
+    /// How much may be in memory; `None` where nothing is stored.
+    pub(crate) memory: Option<Memory>,
+    /// Pages that hold some of a state that was restored. Taken by [`Shard::keep_within`].
+    pub(crate) restored: Vec<RestoredPage>,
 }
 
 impl Shard {
@@ -173,6 +187,8 @@ impl Shard {
             id,
             shards,
             cycle: 0,
+            memory: None,
+            restored: Vec::new(),
         }
     }
 
@@ -362,7 +378,7 @@ impl Shard {
     /// Windows of each stage, in plan order, that are not complete: nothing of them was emitted on
     /// time.
     pub fn incomplete_windows(&self) -> Vec<usize> {
-        let of_machine = |machine: &Machine| match machine {
+        let in_memory = |machine: &Machine| match machine {
             Machine::Keys(table, _) => {
                 let windows = table.open_windows();
                 windows.filter(|(_, window)| table.watermark.0 < window.end()).count()
@@ -381,6 +397,7 @@ impl Shard {
                 windows.filter(|window| table.watermark.0 < window.end()).count()
             }
         };
+        let of_machine = |machine: &Machine| in_memory(machine) + cold_windows(machine);
         self.machines.iter().map(of_machine).collect()
     }
 

@@ -14,6 +14,7 @@ use crate::account::StageAccount;
 use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
 use crate::cells::{CellId, Cells, Meta};
 use crate::changes::Changes;
+use crate::cold::{Chills, Shelf};
 use crate::firing::{Due, Fires, Flow};
 use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::late::{Aside, LateReason};
@@ -23,6 +24,8 @@ use crate::symbol::Symbols;
 use crate::time::{EventTime, Lateness, Span, Watermark, Window, judge};
 use crate::window::WindowFn;
 use std::collections::BTreeMap;
+
+mod cold;
 
 /// What the rules of a stage are, taken from its plan.
 #[derive(Debug)]
@@ -122,6 +125,8 @@ pub(crate) struct KeyTable {
     pub(crate) account: StageAccount,
     /// Room for a new total while a pane is made.
     scratch: Vec<u64>,
+    /// Where keys are that are not in memory; `None` if all are.
+    shelf: Option<Box<Shelf>>,
 }
 
 impl KeyTable {
@@ -145,6 +150,7 @@ impl KeyTable {
                 ..StageAccount::default()
             },
             scratch: vec![0; words],
+            shelf: None,
             rules,
         }
     }
@@ -156,7 +162,10 @@ impl KeyTable {
         window: Window,
         is_late: bool,
     ) -> (CellId, CellId) {
-        let known = self.cells.head(hash, key, window);
+        let mut known = self.cells.head(hash, key, window);
+        if known.is_none() && self.shelf.is_some() {
+            known = self.recall_head(key, window);
+        }
         if let Some(head) = known
             && let Some(cell) = self.cells.find(head, window)
         {
@@ -227,6 +236,10 @@ impl KeyTable {
             if self.fire_bucket(&mut bucket, before, fired, symbols)? == Flow::More {
                 self.bucket = bucket;
                 return Ok(Flow::More);
+            }
+            if self.shelf.is_some() {
+                let hot = self.deadlines.first_key_value().map(|(deadline, _)| *deadline);
+                self.recall_due(hot, &is_due, self.watermark.0);
             }
             let Some(first) = self.deadlines.first_entry() else { return Ok(Flow::Done) };
             let deadline = *first.key();
@@ -378,7 +391,8 @@ impl KeyTable {
         let verdict = judge(window, self.watermark, self.rules.allowed_lateness);
         let is_last = verdict == Lateness::Expired;
         let is_gone = is_last || !self.rules.is_observed;
-        let is_known = self.cells.len() > 0 && self.cells.head(hash, key, window).is_some();
+        let is_hot = self.cells.len() > 0 && self.cells.head(hash, key, window).is_some();
+        let is_known = is_hot || self.shelf.is_some() && self.recall_head(key, window).is_some();
         if is_gone && !is_known {
             self.fire_once((key, window), (Timing::OnTime, is_last), values, fired);
             return Ok(());
@@ -389,6 +403,24 @@ impl KeyTable {
         if is_gone {
             let before = self.before(head, cell);
             self.cells.remove(head, before, cell);
+        }
+        Ok(())
+    }
+
+    /// Windows of a key that the watermark has not completed emit what they hold.
+    fn time_out_key(
+        &mut self,
+        head: CellId,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<(), Overflow> {
+        let mut cursor = Some(head);
+        while let Some(cell) = cursor {
+            let is_open = self.watermark.0 < self.cells.window(cell).end();
+            if is_open && self.cells.meta(cell).has_news {
+                self.fire((head, cell), (Timing::TimedOut, false), fired, symbols)?;
+            }
+            cursor = self.cells.next(cell);
         }
         Ok(())
     }
@@ -441,7 +473,8 @@ impl KeyTable {
 
     /// Whether no window and no deadline is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.cells.len() == 0 && self.deadlines.is_empty()
+        let has_cold = self.shelf.as_ref().is_some_and(|shelf| !shelf.cold.is_empty());
+        self.cells.len() == 0 && self.deadlines.is_empty() && !has_cold
     }
 
     /// Every open window with its key.
@@ -582,24 +615,25 @@ impl Fires for KeyTable {
     /// The watermark has stood still for too long: windows that it has not completed emit what they
     /// hold.
     fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<Flow, Overflow> {
-        let asked = self.timing_out.take();
-        let mut asked = asked.unwrap_or_else(|| Due::of(self.cells.heads().collect()));
-        while let Some(head) = asked.first() {
-            if fired.is_full() {
-                self.timing_out = Some(asked);
-                return Ok(Flow::More);
+        let mut asked = match self.timing_out.take() {
+            Some(asked) => asked,
+            None => {
+                self.recall_each();
+                Due::of(self.cells.heads().collect())
             }
-            asked.pass();
-            let mut cursor = Some(head);
-            while let Some(cell) = cursor {
-                let is_open = self.watermark.0 < self.cells.window(cell).end();
-                if is_open && self.cells.meta(cell).has_news {
-                    self.fire((head, cell), (Timing::TimedOut, false), fired, symbols)?;
+        };
+        loop {
+            while let Some(head) = asked.first() {
+                if fired.is_full() {
+                    self.timing_out = Some(asked);
+                    return Ok(Flow::More);
                 }
-                cursor = self.cells.next(cell);
+                asked.pass();
+                self.time_out_key(head, fired, symbols)?;
             }
+            let Some(heads) = self.recall_next(self.watermark.0) else { return Ok(Flow::Done) };
+            asked = Due::of(heads);
         }
-        Ok(Flow::Done)
     }
 }
 
@@ -642,8 +676,8 @@ impl Takes for KeyTable {
         self.cells.touch(head);
         let mut meta = self.cells.meta(cell);
         let is_empty = !meta.has_news;
-        if is_empty || is_late && !meta.is_touched {
-            meta.has_news = true;
+        if is_empty || is_late && !meta.is_touched || !meta.is_used {
+            (meta.has_news, meta.is_used) = (true, true);
             if is_late && !meta.is_touched {
                 meta.is_touched = true;
                 self.touched.push((head, window));

@@ -74,6 +74,8 @@ pub struct StateConfig {
     pub interval: Span,
     /// How much an epoch may hold, and how much may wait for it.
     pub bounds: Bounds,
+    /// Bytes of memory that state may take, over all shards; `None`: as much as it needs.
+    pub memory: Option<usize>,
 }
 
 /// How the watermark of a source is estimated.

@@ -18,6 +18,7 @@ mod engines;
 mod job;
 mod laws;
 mod marks;
+mod memory;
 mod negative;
 mod records;
 mod results;

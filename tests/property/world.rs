@@ -6,6 +6,7 @@ use crate::sinks::place_of;
 use nilometer_connectors::generator::Dice;
 use nilometer_model::account::{DropReason, StageAccount};
 use nilometer_model::batch::{Closed, KeyValues, Place, Record};
+use nilometer_model::cold::{MemoryPages, Pages};
 use nilometer_model::engine::Cycle;
 use nilometer_model::image::Log;
 use nilometer_model::invariant::{ORDER_1, WM_1};
@@ -88,6 +89,19 @@ pub(crate) struct World {
     pub(crate) dropped: BTreeMap<(Box<str>, KeyValues), u64>,
     /// Copies that came late, of groupings that ask for them.
     pub(crate) late: Vec<Listed>,
+    /// Where keys go that are not in memory.
+    pages: Arc<MemoryPages>,
+    /// Bytes of state that each shard keeps in memory.
+    budget: Option<usize>,
+}
+
+/// A cut, and what the world outside had seen by then.
+pub(crate) struct Epoch {
+    log: Log,
+    dice: Dice,
+    next_record: u64,
+    seen: (usize, usize),
+    dropped: BTreeMap<(Box<str>, KeyValues), u64>,
 }
 
 impl World {
@@ -113,9 +127,36 @@ impl World {
             panes: Vec::new(),
             dropped: BTreeMap::new(),
             late: Vec::new(),
+            pages: Arc::default(),
+            budget: None,
             symbols,
             plan,
         }
+    }
+
+    /// Lets every shard keep so many bytes in memory, and the rest in pages.
+    pub(crate) fn keep_within(&mut self, budget: Option<usize>) {
+        self.budget = budget;
+        for shard in &mut self.shards {
+            shard.keep_within(budget, self.pages.clone()).unwrap();
+        }
+    }
+
+    /// As [`World::restart`], with another budget.
+    pub(crate) fn restart_within(&mut self, budget: Option<usize>) {
+        self.budget = budget;
+        self.restart();
+    }
+
+    /// Keys that have gone into pages, and keys that have come back.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        let memory = self.shards.iter().filter_map(Shard::memory);
+        memory.fold((0, 0), |(went, came), memory| (went + memory.went, came + memory.came))
+    }
+
+    /// Pages that have not been deleted.
+    pub(crate) fn page_count(&self) -> usize {
+        self.pages.count()
     }
 
     /// The next of a sequence that the seed decides.
@@ -229,6 +270,26 @@ impl World {
         &self.log
     }
 
+    /// Everything that is queued is delivered; then all of it is cut.
+    pub(crate) fn epoch(&mut self) -> Epoch {
+        Epoch {
+            log: self.cut().clone(),
+            dice: self.dice.clone(),
+            next_record: self.next_record,
+            seen: (self.panes.len(), self.late.len()),
+            dropped: self.dropped.clone(),
+        }
+    }
+
+    /// Crashes, and comes back where it was cut.
+    pub(crate) fn go_back(&mut self, epoch: &Epoch) {
+        self.come_back(&epoch.log, self.shards.len());
+        (self.dice, self.next_record) = (epoch.dice.clone(), epoch.next_record);
+        self.panes.truncate(epoch.seen.0);
+        self.late.truncate(epoch.seen.1);
+        self.dropped.clone_from(&epoch.dropped);
+    }
+
     /// The node as it was when it was cut, of `shards` shards, in a process that has never seen a
     /// text; what it has emitted before is not known to it.
     pub(crate) fn of_log(plan: Arc<Plan>, log: &Log, (shards, seed): (usize, u64)) -> Self {
@@ -254,8 +315,16 @@ impl World {
     }
 
     fn restart_as(&mut self, shards: usize) {
-        let plan = self.plan.clone();
-        let restored = Self::of_log(plan, self.cut(), (shards, 0)).in_slices(self.slice);
+        let log = self.cut().clone();
+        self.come_back(&log, shards);
+    }
+
+    fn come_back(&mut self, log: &Log, shards: usize) {
+        let mut restored = Self::of_log(self.plan.clone(), log, (shards, 0)).in_slices(self.slice);
+        restored.pages = self.pages.clone();
+        restored.keep_within(self.budget);
+        let needed: Vec<_> = restored.shards.iter().map(Shard::pages).collect();
+        self.pages.retain(&needed.into_iter().flatten().collect()).unwrap();
         let before = std::mem::replace(self, restored);
         // Chance, and what the world outside has seen.
         self.dice = before.dice;

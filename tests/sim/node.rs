@@ -162,7 +162,7 @@ fn machines(
         return (0..options.shards).map(new).collect();
     };
     let cuts = checkpoint.shards.clone();
-    let shards = restore_shards(store, cuts, (plan, symbols), options.shards);
+    let shards = restore_shards(store, cuts, (plan, symbols), (options.shards, None));
     shards.unwrap_or_else(|error| panic!("{error}"))
 }
 

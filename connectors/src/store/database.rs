@@ -7,7 +7,8 @@
 //! - `l` epoch piece 0 number: a chunk of a piece of the log,
 //! - `c` epoch: the commit of an epoch, with the name, size and checksum of every part and piece, and
 //!   from which epoch on the log is needed,
-//! - `n` name: a note.
+//! - `n` name: a note,
+//! - `p` number: a page of keys that are not in memory, see [`super::pages`].
 //!
 //! Rows of an epoch without its commit row are a cut-off beginning; opening deletes them. Of what
 //! was written and not flushed any row may be missing, also under a commit row that is there: so an
@@ -17,13 +18,16 @@
 
 use super::directory::Directory;
 use super::frame::{Unusable, checksum, open, open_epoch, seal, seal_epoch};
+use super::pages::RowPages;
 use super::rows::{Rows, Write};
 use super::sled_rows::SledRows;
 use super::{PieceId, Store, StoreError};
+use nilometer_model::cold::Pages;
 use nilometer_model::epoch::Epoch;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes of a chunk.
@@ -40,6 +44,7 @@ pub struct Database {
     /// For people.
     name: Box<str>,
     rows: Box<dyn Rows>,
+    pages: Arc<RowPages>,
     /// The commits of the epochs of which rows are kept, the oldest first.
     live: VecDeque<Commit>,
     /// What was written of the epoch that is being written. Cleared by its commit.
@@ -89,9 +94,11 @@ impl Database {
         name: Box<str>,
         promised: Epoch,
     ) -> Result<Self, StoreError> {
+        let pages = Arc::new(RowPages::open(rows.shared())?);
         let mut database = Self {
             name,
             rows,
+            pages,
             live: VecDeque::new(),
             ahead: Commit::default(),
             opened_in: Duration::ZERO,
@@ -313,6 +320,10 @@ impl Store for Database {
         let commit = Commit { epoch, oldest, ..std::mem::take(&mut self.ahead) };
         let content = postcard::to_stdvec(&commit)
             .map_err(|error| StoreError::io(&self.name, io::Error::other(error)))?;
+        if self.pages.take_dirty() {
+            // The commit proves its parts by their checksums, but not the pages.
+            self.rows.flush()?;
+        }
         self.rows.apply(vec![(commit_key(epoch), Some(seal(&content)))])?;
         self.rows.flush()?;
         self.rows.promise(epoch)?;
@@ -335,6 +346,10 @@ impl Store for Database {
 
     fn opened_in(&self) -> Duration {
         self.opened_in
+    }
+
+    fn pages(&self) -> Arc<dyn Pages> {
+        self.pages.clone()
     }
 }
 

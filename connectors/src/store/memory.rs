@@ -4,6 +4,7 @@
 
 use super::StoreError;
 use super::database::Database;
+use super::pages::SharedRows;
 use super::rows::{Row, Rows, Write};
 use nilometer_model::epoch::Epoch;
 use sled::IVec;
@@ -90,6 +91,20 @@ impl Disk {
     }
 }
 
+impl SharedRows for Disk {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.content().written.get(key).map(|value| value.to_vec()))
+    }
+
+    fn set(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<(), StoreError> {
+        Rows::apply(&mut self.clone(), vec![(key.into(), value)])
+    }
+
+    fn keys(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.scan(prefix).map(|row| row.map(|(key, _)| key.to_vec())).collect()
+    }
+}
+
 impl Rows for Disk {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, StoreError> {
         Ok(self.content().written.get(key).cloned())
@@ -141,5 +156,9 @@ impl Rows for Disk {
         let content = self.content();
         let rows = content.written.iter().map(|(key, value)| (key.len() + value.len()) as u64);
         Ok(rows.fold(0, u64::saturating_add))
+    }
+
+    fn shared(&self) -> Arc<dyn SharedRows> {
+        Arc::new(self.clone())
     }
 }

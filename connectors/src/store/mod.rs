@@ -9,13 +9,16 @@ pub mod database;
 mod directory;
 mod frame;
 pub mod memory;
+mod pages;
 mod rows;
 mod sled_rows;
 
 pub use directory::{AbortFile, Directory};
 
+use nilometer_model::cold::Pages;
 use nilometer_model::epoch::Epoch;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A store of epochs.
@@ -86,6 +89,10 @@ pub trait Store: Send {
 
     /// How long it took to open.
     fn opened_in(&self) -> Duration;
+
+    /// Where keys lie that are not in memory. Whoever has it writes to it and reads from it
+    /// directly, at any time: what was written before a commit is durable with it.
+    fn pages(&self) -> Arc<dyn Pages>;
 }
 
 /// A piece of the log.

@@ -5,9 +5,11 @@
 //! what was flushed is there afterwards; of the writes since then, any may be lost.
 
 use super::StoreError;
+use super::pages::SharedRows;
 use nilometer_model::epoch::Epoch;
 use sled::IVec;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// A row: its key, and its value.
 pub(crate) type Row = (IVec, IVec);
@@ -53,4 +55,7 @@ pub(crate) trait Rows: Debug + Send {
     /// # Errors
     /// That cannot be found out.
     fn bytes(&self) -> Result<u64, StoreError>;
+
+    /// The same rows, for others than the one caller.
+    fn shared(&self) -> Arc<dyn SharedRows>;
 }

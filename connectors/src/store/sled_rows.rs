@@ -2,11 +2,13 @@
 
 use super::StoreError;
 use super::directory::Directory;
+use super::pages::SharedRows;
 use super::rows::{Row, Rows, Write};
 use nilometer_model::epoch::Epoch;
 use sled::{Batch, Db, IVec};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Memory that sled may fill with what it has read.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -73,6 +75,39 @@ impl Rows for SledRows {
 
     fn bytes(&self) -> Result<u64, StoreError> {
         self.db.size_on_disk().map_err(|error| self.error(error))
+    }
+
+    fn shared(&self) -> Arc<dyn SharedRows> {
+        Arc::new(SharedSled { db: self.db.clone(), path: self.directory.name() })
+    }
+}
+
+/// The database, for any thread.
+#[derive(Debug)]
+struct SharedSled {
+    db: Db,
+    /// Of the directory, for messages.
+    path: Box<str>,
+}
+
+impl SharedRows for SharedSled {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let value = self.db.get(key).map_err(|error| store_error(&self.path, error))?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    fn set(&self, key: &[u8], value: Option<Vec<u8>>) -> Result<(), StoreError> {
+        let before = match value {
+            Some(value) => self.db.insert(key, value),
+            None => self.db.remove(key),
+        };
+        before.map(drop).map_err(|error| store_error(&self.path, error))
+    }
+
+    fn keys(&self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
+        let keys = self.db.scan_prefix(prefix).keys();
+        let keys = keys.map(|key| key.map(|key| key.to_vec()));
+        keys.collect::<Result<_, _>>().map_err(|error| store_error(&self.path, error))
     }
 }
 

@@ -35,10 +35,15 @@ pub struct GroupFacts {
     pub base: Option<Epoch>,
 }
 
+/// Whether it is the turn of `group` in `epoch` to hand over all.
+pub(crate) fn is_turn(epoch: Epoch, group: KeyGroup) -> bool {
+    epoch.number() % TURNS == u64::from(group.0) % TURNS
+}
+
 /// What `group` hands over at the cut of `epoch`.
 pub fn handover(epoch: Epoch, group: KeyGroup, facts: GroupFacts) -> Handover {
     let GroupFacts { live, changed, since_base, base } = facts;
-    let is_its_turn = epoch.number() % TURNS == u64::from(group.0) % TURNS;
+    let is_its_turn = is_turn(epoch, group);
     let has_outgrown = changed > 0 && since_base.saturating_add(changed) >= live;
     if base.is_none() || is_its_turn || has_outgrown {
         Handover::Base

@@ -14,6 +14,7 @@ mod schedule;
 
 pub use abort::{Abort, Aborts, BatchPlace, Stored, Verdict, Wish};
 pub use barriers::{Barriers, Gathering, Origin, SinkBarriers, Step};
+pub(crate) use handover::is_turn;
 pub use handover::{GroupFacts, Handover, TURNS, handover};
 pub use schedule::{Next, Schedule};
 

@@ -4,7 +4,7 @@
 use super::ImageError;
 
 /// Appends a number, seven bits a byte, the low ones first.
-pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -13,12 +13,12 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Appends a number with a sign: small ones of either sign take few bytes.
-pub(super) fn put_signed(out: &mut Vec<u8>, number: i64) {
+pub(crate) fn put_signed(out: &mut Vec<u8>, number: i64) {
     put_number(out, (number << 1 ^ number >> 63) as u64);
 }
 
 /// Appends a wide number, as [`put_number`] does.
-pub(super) fn put_wide(out: &mut Vec<u8>, mut number: u128) {
+pub(crate) fn put_wide(out: &mut Vec<u8>, mut number: u128) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -27,48 +27,48 @@ pub(super) fn put_wide(out: &mut Vec<u8>, mut number: u128) {
 }
 
 /// Appends a wide number with a sign.
-pub(super) fn put_wide_signed(out: &mut Vec<u8>, number: i128) {
+pub(crate) fn put_wide_signed(out: &mut Vec<u8>, number: i128) {
     put_wide(out, (number << 1 ^ number >> 127) as u128);
 }
 
 /// Appends bytes behind their length.
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Bytes that are read from the front.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Input<'a>(pub(super) &'a [u8]);
+pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 const CUT_OFF: ImageError = ImageError::Damaged("it is cut off");
 
 impl<'a> Input<'a> {
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, ImageError> {
+    pub(crate) fn byte(&mut self) -> Result<u8, ImageError> {
         let (first, rest) = self.0.split_first().ok_or(CUT_OFF)?;
         self.0 = rest;
         Ok(*first)
     }
 
     /// The next so many bytes.
-    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], ImageError> {
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], ImageError> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(CUT_OFF)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], ImageError> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ImageError> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(CUT_OFF)?;
         self.0 = rest;
         Ok(*taken)
     }
 
     /// What [`put_number`] has written.
-    pub(super) fn number(&mut self) -> Result<u64, ImageError> {
+    pub(crate) fn number(&mut self) -> Result<u64, ImageError> {
         let byte = self.byte()?;
         if byte < 0x80 {
             return Ok(u64::from(byte));
@@ -78,19 +78,19 @@ impl<'a> Input<'a> {
     }
 
     /// What [`put_number`] has written of a number of 32 bits.
-    pub(super) fn small(&mut self) -> Result<u32, ImageError> {
+    pub(crate) fn small(&mut self) -> Result<u32, ImageError> {
         let number = self.number()?;
         u32::try_from(number).map_err(|_| ImageError::Damaged("a number is too large"))
     }
 
     /// What [`put_signed`] has written.
-    pub(super) fn signed(&mut self) -> Result<i64, ImageError> {
+    pub(crate) fn signed(&mut self) -> Result<i64, ImageError> {
         let number = self.number()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
     /// What [`put_wide`] has written.
-    pub(super) fn wide(&mut self) -> Result<u128, ImageError> {
+    pub(crate) fn wide(&mut self) -> Result<u128, ImageError> {
         let byte = self.byte()?;
         if byte < 0x80 { Ok(u128::from(byte)) } else { self.wide_behind(u128::from(byte & 0x7f)) }
     }
@@ -111,24 +111,24 @@ impl<'a> Input<'a> {
     }
 
     /// What [`put_wide_signed`] has written.
-    pub(super) fn wide_signed(&mut self) -> Result<i128, ImageError> {
+    pub(crate) fn wide_signed(&mut self) -> Result<i128, ImageError> {
         let number = self.wide()?;
         Ok((number >> 1) as i128 ^ -((number & 1) as i128))
     }
 
     /// What [`put_bytes`] has written.
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], ImageError> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], ImageError> {
         let length = usize::try_from(self.number()?).map_err(|_| CUT_OFF)?;
         self.take(length)
     }
 
     /// As [`Input::bytes`], of a text.
-    pub(super) fn text(&mut self) -> Result<&'a str, ImageError> {
+    pub(crate) fn text(&mut self) -> Result<&'a str, ImageError> {
         text_of(self.bytes()?)
     }
 }
 
-pub(super) fn text_of(bytes: &[u8]) -> Result<&str, ImageError> {
+pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, ImageError> {
     std::str::from_utf8(bytes).map_err(|_| ImageError::Damaged("a text is none"))
 }
 

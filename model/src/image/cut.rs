@@ -6,9 +6,10 @@ use super::dirty::Dirty;
 use super::form::Form;
 use super::keyed::Keyed;
 use super::segment::{Segment, TableId};
-use super::{ImageError, form, kinds, table_mut};
+use super::{ImageError, form, kinds, pages, table_mut};
 use crate::epoch::{Epoch, GroupFacts, Handover, handover};
 use crate::key::{KeyGroup, Placing};
+use crate::memory::shelves_mut;
 use crate::shard::Shard;
 use std::sync::Arc;
 
@@ -62,7 +63,17 @@ impl Shard {
                 cut.entries += writer.entries;
                 cut.segments.append(&mut writer.done);
             }
+            for (kind, shelf) in shelves_mut(machine) {
+                let table = TableId { stage: stage.id, kind: kind.pages() };
+                for (group, known) in shelf.cold.hand_over(epoch) {
+                    let mut entries = Vec::new();
+                    known.iter().for_each(|known| pages::put(known, &mut entries));
+                    cut.segments.push(Segment { table, group, is_base: true, entries });
+                }
+                cut.oldest = shelf.cold.oldest().unwrap_or(epoch).min(cut.oldest);
+            }
         }
+        self.cut_pages()?;
         Ok(cut)
     }
 }

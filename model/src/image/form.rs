@@ -17,36 +17,36 @@ const IPV4: u128 = 0xffff << 32;
 
 /// Kinds of a value: the byte before it.
 mod kind {
-    pub(super) const NULL: u8 = 0;
-    pub(super) const FALSE: u8 = 1;
-    pub(super) const TRUE: u8 = 2;
+    pub(crate) const NULL: u8 = 0;
+    pub(crate) const FALSE: u8 = 1;
+    pub(crate) const TRUE: u8 = 2;
     /// A number that is not negative.
-    pub(super) const INT: u8 = 3;
+    pub(crate) const INT: u8 = 3;
     /// The distance of a negative number from -1.
-    pub(super) const NEGATIVE: u8 = 4;
-    pub(super) const FLOAT: u8 = 5;
-    pub(super) const TEXT: u8 = 6;
-    pub(super) const OBJECT: u8 = 7;
+    pub(crate) const NEGATIVE: u8 = 4;
+    pub(crate) const FLOAT: u8 = 5;
+    pub(crate) const TEXT: u8 = 6;
+    pub(crate) const OBJECT: u8 = 7;
     /// The four bytes of an address.
-    pub(super) const IPV4: u8 = 8;
+    pub(crate) const IPV4: u8 = 8;
     /// The sixteen bytes of an address.
-    pub(super) const IPV6: u8 = 9;
+    pub(crate) const IPV6: u8 = 9;
 }
 
 /// What the entries of a table are written with.
-pub(super) struct Form<'a> {
+pub(crate) struct Form<'a> {
     /// Of the key that entries are kept by.
-    pub(super) key: &'a KeyLayout,
+    pub(crate) key: &'a KeyLayout,
     /// Whether a window is part of an entry's name.
-    pub(super) has_window: bool,
-    pub(super) stage: &'a Stage,
-    pub(super) symbols: &'a Symbols,
+    pub(crate) has_window: bool,
+    pub(crate) stage: &'a Stage,
+    pub(crate) symbols: &'a Symbols,
     /// Words of the accumulators that name a text, ascending.
     text_words: Vec<usize>,
 }
 
 impl<'a> Form<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         (key, has_window): (&'a KeyLayout, bool),
         stage: &'a Stage,
         symbols: &'a Symbols,
@@ -55,7 +55,7 @@ impl<'a> Form<'a> {
         Self { key, has_window, stage, symbols, text_words }
     }
 
-    pub(super) fn aggregates(&self) -> &'a AggregateLayout {
+    pub(crate) fn aggregates(&self) -> &'a AggregateLayout {
         &self.stage.aggregates
     }
 
@@ -65,7 +65,7 @@ impl<'a> Form<'a> {
     }
 
     /// Appends the name of an entry: its packed key and, where it is named by one, its window.
-    pub(super) fn put_name(&self, out: &mut Vec<u8>, name: &[u64]) {
+    pub(crate) fn put_name(&self, out: &mut Vec<u8>, name: &[u64]) {
         self.put_key(out, self.key, name);
         if let (true, [.., start, end]) = (self.has_window, name) {
             let bounds = [*start, *end].map(|bound| EventTime::from_millis(bound as i64));
@@ -74,7 +74,7 @@ impl<'a> Form<'a> {
     }
 
     /// What [`Form::put_name`] has written: the packed key, and the window.
-    pub(super) fn name(
+    pub(crate) fn name(
         &self,
         input: &mut Input<'_>,
     ) -> Result<(Vec<u64>, Option<Window>), ImageError> {
@@ -84,14 +84,14 @@ impl<'a> Form<'a> {
     }
 
     /// Appends a packed key of `layout`.
-    pub(super) fn put_key(&self, out: &mut Vec<u8>, layout: &KeyLayout, key: &[u64]) {
+    pub(crate) fn put_key(&self, out: &mut Vec<u8>, layout: &KeyLayout, key: &[u64]) {
         for field in 0..layout.fields().len() {
             self.put_datum(out, layout.read(key, field));
         }
     }
 
     /// A packed key of `layout`.
-    pub(super) fn key(
+    pub(crate) fn key(
         &self,
         input: &mut Input<'_>,
         layout: &KeyLayout,
@@ -104,7 +104,7 @@ impl<'a> Form<'a> {
         Ok(key)
     }
 
-    pub(super) fn put_datum(&self, out: &mut Vec<u8>, datum: Datum) {
+    pub(crate) fn put_datum(&self, out: &mut Vec<u8>, datum: Datum) {
         match datum {
             Datum::Null => out.push(kind::NULL),
             Datum::Bool(truth) => out.push(if truth { kind::TRUE } else { kind::FALSE }),
@@ -143,7 +143,7 @@ impl<'a> Form<'a> {
     }
 
     /// A value that must be of type `ty`; `name` is what it is of.
-    pub(super) fn datum(
+    pub(crate) fn datum(
         &self,
         input: &mut Input<'_>,
         (ty, name): (Type, &str),
@@ -169,7 +169,7 @@ impl<'a> Form<'a> {
     }
 
     /// Appends accumulator words.
-    pub(super) fn put_words(&self, out: &mut Vec<u8>, words: &[u64]) {
+    pub(crate) fn put_words(&self, out: &mut Vec<u8>, words: &[u64]) {
         if self.text_words.is_empty() {
             words.iter().for_each(|word| put_number(out, *word));
             return;
@@ -187,7 +187,7 @@ impl<'a> Form<'a> {
     }
 
     /// What [`Form::put_words`] has written, into words of the stage's layout.
-    pub(super) fn words(&self, input: &mut Input<'_>, words: &mut [u64]) -> Result<(), ImageError> {
+    pub(crate) fn words(&self, input: &mut Input<'_>, words: &mut [u64]) -> Result<(), ImageError> {
         for (at, word) in words.iter_mut().enumerate() {
             *word = input.number()?;
             if let Some(length) = word.checked_sub(1)
@@ -202,14 +202,14 @@ impl<'a> Form<'a> {
     }
 
     /// As [`Form::words`], into new ones.
-    pub(super) fn new_words(&self, input: &mut Input<'_>) -> Result<Vec<u64>, ImageError> {
+    pub(crate) fn new_words(&self, input: &mut Input<'_>) -> Result<Vec<u64>, ImageError> {
         let mut words = vec![0; self.aggregates().words()];
         self.words(input, &mut words)?;
         Ok(words)
     }
 
     /// Appends values, or that there are none.
-    pub(super) fn put_values(&self, out: &mut Vec<u8>, values: &Values) -> Result<(), ImageError> {
+    pub(crate) fn put_values(&self, out: &mut Vec<u8>, values: &Values) -> Result<(), ImageError> {
         out.push(u8::from(!values.is_absent()));
         self.put_words(out, &values.words);
         if !values.sides.is_empty() {
@@ -219,7 +219,7 @@ impl<'a> Form<'a> {
     }
 
     /// What [`Form::put_values`] has written.
-    pub(super) fn values(&self, input: &mut Input<'_>) -> Result<Values, ImageError> {
+    pub(crate) fn values(&self, input: &mut Input<'_>) -> Result<Values, ImageError> {
         if input.byte()? == 0 {
             return Ok(Values::default());
         }
@@ -236,14 +236,14 @@ impl<'a> Form<'a> {
 }
 
 /// Appends a window.
-pub(super) fn put_window(out: &mut Vec<u8>, window: Window) {
+pub(crate) fn put_window(out: &mut Vec<u8>, window: Window) {
     let (start, end) = (window.start().as_millis(), window.end().as_millis());
     put_signed(out, start);
     put_number(out, end.wrapping_sub(start) as u64);
 }
 
 /// What [`put_window`] has written.
-pub(super) fn window(input: &mut Input<'_>) -> Result<Window, ImageError> {
+pub(crate) fn window(input: &mut Input<'_>) -> Result<Window, ImageError> {
     let start = input.signed()?;
     let end = start.wrapping_add(input.number()? as i64);
     if end < start {
@@ -253,11 +253,11 @@ pub(super) fn window(input: &mut Input<'_>) -> Result<Window, ImageError> {
 }
 
 /// Appends the timing of a pane that was sent, if one was.
-pub(super) fn put_sent(out: &mut Vec<u8>, sent: Option<Timing>) {
+pub(crate) fn put_sent(out: &mut Vec<u8>, sent: Option<Timing>) {
     out.push(Timing::code(sent));
 }
 
 /// What [`put_sent`] has written.
-pub(super) fn sent(input: &mut Input<'_>) -> Result<Option<Timing>, ImageError> {
+pub(crate) fn sent(input: &mut Input<'_>) -> Result<Option<Timing>, ImageError> {
     Timing::of_code(input.byte()?).ok_or(ImageError::Damaged("a timing is none"))
 }

@@ -7,7 +7,7 @@ use super::form::Form;
 
 /// A table of entries: mostly one per key, with all of its windows; one per key and window where a
 /// key may have very many of these.
-pub(super) trait Keyed {
+pub(crate) trait Keyed {
     /// The numbers of all entries.
     fn entries(&self) -> Vec<u32>;
 

@@ -108,6 +108,7 @@ impl Keyed for TopKTable {
         let number = self.group(&parent, window);
         if let Some(group) = self.groups.get_mut(number as usize) {
             (read.parent, read.window) = (std::mem::take(&mut group.parent), group.window);
+            (read.armed, read.weight) = (group.armed, group.weight);
             *group = read;
         }
         Ok(Some(number))

@@ -16,23 +16,26 @@ mod keyed;
 mod lists;
 mod log;
 mod machines;
+mod pages;
 mod part;
 mod restoration;
 mod segment;
 mod slices;
 mod windows;
 
+pub(crate) use bytes::{Input, put_bytes};
 pub use cut::Cut;
 pub(crate) use dirty::Dirty;
+pub(crate) use form::Form;
+pub(crate) use keyed::Keyed;
 pub use log::Log;
 pub use restoration::Restoration;
 pub use segment::{Segment, TableKind, pack};
 
+use crate::cold::PageError;
 use crate::plan::Stage;
 use crate::shard::Machine;
 use crate::symbol::{Symbols, SymbolsFull};
-use form::Form;
-use keyed::Keyed;
 
 /// Version of the image format.
 pub const IMAGE_VERSION: u16 = 3;
@@ -62,6 +65,9 @@ pub enum ImageError {
     /// The texts do not fit the table.
     #[error(transparent)]
     Texts(#[from] SymbolsFull),
+    /// Keys that are not in memory cannot be had.
+    #[error(transparent)]
+    Page(#[from] PageError),
 }
 
 impl From<postcard::Error> for ImageError {
@@ -94,7 +100,14 @@ fn table_mut(machine: &mut Machine, kind: TableKind) -> Option<&mut dyn Keyed> {
         (Machine::TopK(table), TableKind::Lists) => Some(&mut **table),
         (
             Machine::Keys(..) | Machine::Sliding(..) | Machine::Machines(..) | Machine::TopK(_),
-            TableKind::Windows | TableKind::Slices | TableKind::Machines | TableKind::Lists,
+            TableKind::Windows
+            | TableKind::Slices
+            | TableKind::Machines
+            | TableKind::Lists
+            | TableKind::WindowPages
+            | TableKind::SlicePages
+            | TableKind::MachinePages
+            | TableKind::ListPages,
         ) => None,
     }
 }

@@ -8,9 +8,10 @@ use super::bytes::Input;
 use super::dirty::Dirty;
 use super::part::{ShardPart, merged};
 use super::segment::{Shape, StoredSegment, TableId, entry, segments};
-use super::{ImageError, form, kinds, other_plan, table_mut};
+use super::{ImageError, form, kinds, other_plan, pages, table_mut};
 use crate::epoch::Epoch;
 use crate::key::KeyGroup;
+use crate::memory::RestoredPage;
 use crate::plan::Plan;
 use crate::shard::Shard;
 use crate::symbol::Symbols;
@@ -105,6 +106,14 @@ impl Restoration {
             self.based.insert((table_id, group), epoch);
         }
         Shape::of(stage).check(shape)?;
+        if let (Some(kind), Some(shard)) = (kind.in_pages(), self.shards.get_mut(id)) {
+            while !entries.is_empty() {
+                let known = pages::known(group, &mut entries)?;
+                let stage = stage.id.index();
+                shard.restored.push(RestoredPage { stage, kind, epoch, known });
+            }
+            return Ok(());
+        }
         let machine = self.shards.get_mut(id).and_then(|s| s.machines.get_mut(stage.id.index()));
         let Some(machine) = machine else { return Ok(()) };
         let form = form(machine, kind, stage, &self.symbols);

@@ -22,10 +22,48 @@ pub enum TableKind {
     Machines,
     /// Top-K lists.
     Lists,
+    /// Pages of windows of keys that are not in memory.
+    WindowPages,
+    /// Pages of slices.
+    SlicePages,
+    /// Pages of key machines.
+    MachinePages,
+    /// Pages of top-K lists.
+    ListPages,
 }
 
 impl TableKind {
-    const ALL: [Self; 4] = [Self::Windows, Self::Slices, Self::Machines, Self::Lists];
+    const ALL: [Self; 8] = [
+        Self::Windows,
+        Self::Slices,
+        Self::Machines,
+        Self::Lists,
+        Self::WindowPages,
+        Self::SlicePages,
+        Self::MachinePages,
+        Self::ListPages,
+    ];
+
+    /// Of the entries that pages of this kind hold; `None` if these are no pages.
+    pub(super) const fn in_pages(self) -> Option<Self> {
+        match self {
+            Self::WindowPages => Some(Self::Windows),
+            Self::SlicePages => Some(Self::Slices),
+            Self::MachinePages => Some(Self::Machines),
+            Self::ListPages => Some(Self::Lists),
+            Self::Windows | Self::Slices | Self::Machines | Self::Lists => None,
+        }
+    }
+
+    /// Of pages that hold entries of this kind.
+    pub(super) const fn pages(self) -> Self {
+        match self {
+            Self::Windows | Self::WindowPages => Self::WindowPages,
+            Self::Slices | Self::SlicePages => Self::SlicePages,
+            Self::Machines | Self::MachinePages => Self::MachinePages,
+            Self::Lists | Self::ListPages => Self::ListPages,
+        }
+    }
 
     /// Its number as it is stored. Never changed.
     const fn number(self) -> u8 {
@@ -34,6 +72,10 @@ impl TableKind {
             Self::Slices => 1,
             Self::Machines => 2,
             Self::Lists => 3,
+            Self::WindowPages => 4,
+            Self::SlicePages => 5,
+            Self::MachinePages => 6,
+            Self::ListPages => 7,
         }
     }
 }

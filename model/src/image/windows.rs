@@ -91,7 +91,7 @@ impl Keyed for KeyTable {
                 };
                 form.words(&mut content, total)?;
             }
-            let meta = Meta { index, has_news, is_touched: false, sent };
+            let meta = Meta { index, has_news, is_touched: false, sent, is_used: true };
             head = Some(self.restore(&key, window, meta, (&delta, total.as_deref())));
         }
         Ok(head)

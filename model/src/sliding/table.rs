@@ -12,6 +12,7 @@ use super::Early;
 use super::grid::{Grid, Touched};
 use super::slices::Slices;
 use crate::aggregate::{AggregateLayout, Overflow};
+use crate::cold::{Chills, Shelf};
 use crate::engine::Engine;
 use crate::firing::{self, Fires, Flow, Otherwise};
 use crate::image::Dirty;
@@ -24,6 +25,8 @@ use crate::time::{EventTime, ProcessingTime, Watermark, Window};
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 
+mod cold;
+
 type ActorId = u32;
 
 /// A key's part of the state.
@@ -32,6 +35,10 @@ struct Actor {
     slices: Slices,
     /// The first window that is not complete and holds a slice. `None`: the actor is free.
     next: Option<Window>,
+    /// Whether something came since it was decided last which keys leave memory.
+    is_used: bool,
+    /// Bytes that it took when they were counted last.
+    weight: usize,
 }
 
 /// Which windows fire.
@@ -82,6 +89,12 @@ pub(crate) struct SlidingTable {
     sum: Vec<u64>,
     /// The slice of the record before, and its windows: mostly the next record's, too.
     recent: (Window, Touched),
+    /// Where keys with slices are that are not in memory; `None` if all are.
+    shelf: Option<Box<Shelf>>,
+    /// Whether it is counted what actors take: where they may leave memory.
+    is_weighed: bool,
+    /// Bytes of all actors, if that is counted.
+    bytes: usize,
 }
 
 impl SlidingTable {
@@ -105,6 +118,9 @@ impl SlidingTable {
             sum: vec![0; stage.aggregates.words()],
             // Holds nothing.
             recent: (Window::new(EventTime::MIN, EventTime::MIN), Touched::default()),
+            shelf: None,
+            is_weighed: false,
+            bytes: 0,
         })
     }
 
@@ -142,6 +158,11 @@ impl SlidingTable {
         if let Some(id) = self.find_hashed(hash, key) {
             return id;
         }
+        if self.shelf.is_some()
+            && let Some(id) = self.recall_actor(key)
+        {
+            return id;
+        }
         let id = self.free.pop().unwrap_or_else(|| {
             self.actors.push(Actor::default());
             self.keys.resize(self.keys.len() + self.key_words, 0);
@@ -175,6 +196,9 @@ impl SlidingTable {
         if is_new {
             self.register(id, self.grid.first_open(slice, self.windows.watermark));
         }
+        if self.is_weighed {
+            self.use_actor(id, is_new);
+        }
         let values = self.actors.get_mut(id as usize);
         let values = values.map(|actor| actor.slices.values_mut(place, width));
         (&self.windows.rules.aggregates, values.unwrap_or_default())
@@ -190,6 +214,11 @@ impl SlidingTable {
             actor.next = Some(window);
             self.deadlines.entry(window.end()).or_default().push(id);
         }
+        self.wait_for_mark();
+    }
+
+    /// Something waits for the next mark of early firing.
+    fn wait_for_mark(&mut self) {
         if let (Early::Every(period), None) = (self.early, self.due) {
             self.due = Some(self.now.next_multiple(period));
         }
@@ -206,7 +235,7 @@ impl SlidingTable {
             entry.remove();
         }
         if let Some(actor) = self.actors.get_mut(id as usize) {
-            *actor = Actor::default();
+            self.bytes -= std::mem::take(actor).weight;
         }
         self.free.push(id);
         if self.by_key.is_empty() {
@@ -259,7 +288,12 @@ impl SlidingTable {
             actor.next = following(&actor.slices, window, (grid, sum.len()));
         }
         match actor.next {
-            Some(next) => self.deadlines.entry(next.end()).or_default().push(id),
+            Some(next) => {
+                self.deadlines.entry(next.end()).or_default().push(id);
+                if self.is_weighed {
+                    self.weigh(id);
+                }
+            }
             None => self.retire(id),
         }
         Ok(Flow::Done)
@@ -272,17 +306,30 @@ impl SlidingTable {
         fired: &mut Fired,
         symbols: &Symbols,
     ) -> Result<Flow, Overflow> {
-        self.due = None;
-        let mut id = self.marking.take().unwrap_or(0);
-        while let Some(actor) = self.actors.get(id as usize) {
-            let has_news = actor.next.is_some();
-            if has_news && self.fire_windows(id, Due::All(timing), fired, symbols)? == Flow::More {
-                self.marking = Some(id);
-                return Ok(Flow::More);
+        let mut id = match self.marking.take() {
+            Some(id) => id,
+            None => {
+                self.recall_each();
+                0
             }
-            id += 1;
+        };
+        loop {
+            while let Some(actor) = self.actors.get(id as usize) {
+                let (has_news, due) = (actor.next.is_some(), Due::All(timing));
+                if has_news && self.fire_windows(id, due, fired, symbols)? == Flow::More {
+                    self.marking = Some(id);
+                    return Ok(Flow::More);
+                }
+                id += 1;
+            }
+            self.deadlines.clear();
+            self.windows.tidy();
+            if self.recall_next(self.windows.watermark.0).is_none() {
+                break;
+            }
+            id = 0;
         }
-        self.deadlines.clear();
+        self.due = None;
         Ok(Flow::Done)
     }
 
@@ -312,7 +359,9 @@ impl SlidingTable {
 
     /// Whether no window, slice or deadline is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.windows.is_empty() && self.by_key.is_empty() && self.deadlines.is_empty()
+        let has_cold = self.shelf.as_ref().is_some_and(|shelf| !shelf.cold.is_empty());
+        let has_slices = !self.by_key.is_empty() || !self.deadlines.is_empty();
+        self.windows.is_empty() && !has_slices && !has_cold
     }
 
     /// Number of keys that have slices, and of bytes of all state, roughly.
@@ -337,18 +386,27 @@ impl SlidingTable {
         actor.into_iter().flat_map(|actor| actor.slices.iter(self.sum.len()))
     }
 
+    /// The windows of an actor's slices that have not fired early: nothing is known of them yet.
+    fn sliced(&self, id: ActorId) -> impl Iterator<Item = Window> {
+        let (key, width) = (self.key(id), self.sum.len());
+        let hash = self.windows.cells.hash(key);
+        let actor = self.actors.get(id as usize);
+        let next = actor.and_then(|actor| actor.next);
+        let sliced = std::iter::successors(next, move |window| {
+            following(&actor?.slices, *window, (&self.grid, width))
+        });
+        sliced.filter(move |window| {
+            let is_known = self.windows.cells.head(hash, key, *window).is_some();
+            !is_known && !self.windows.is_cold(key, *window)
+        })
+    }
+
     /// Every open window with its key: those that have been fired and are kept, and those that have
     /// slices.
     pub(crate) fn open_windows(&self) -> Vec<(&[u64], Window)> {
         let mut open: Vec<_> = self.windows.open_windows().collect();
-        for (id, actor) in self.actors.iter().enumerate() {
-            let (key, width) = (self.key(id as ActorId), self.sum.len());
-            let hash = self.windows.cells.hash(key);
-            let sliced = std::iter::successors(actor.next, |window| {
-                following(&actor.slices, *window, (&self.grid, width))
-            });
-            let is_new = |window: &Window| self.windows.cells.head(hash, key, *window).is_none();
-            open.extend(sliced.filter(is_new).map(|window| (key, window)));
+        for id in self.actors() {
+            open.extend(self.sliced(id).map(|window| (self.key(id), window)));
         }
         open
     }
@@ -408,6 +466,10 @@ impl Fires for SlidingTable {
                 && self.fire_bucket(before, fired, symbols)? == Flow::More
             {
                 return Ok(Flow::More);
+            }
+            if self.shelf.is_some() {
+                let hot = self.deadlines.first_key_value().map(|(deadline, _)| *deadline);
+                self.recall_due(hot, |at| at <= watermark.0, watermark.0);
             }
             match self.deadlines.first_entry() {
                 Some(first) if *first.key() <= watermark.0 => {

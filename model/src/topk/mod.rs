@@ -8,6 +8,7 @@
 //! delta costs O(late data); only a listed entry that shrinks makes it look at all.
 
 mod announce;
+mod cold;
 
 use announce::Announcement;
 
@@ -15,6 +16,7 @@ use crate::account::{DropReason, StageAccount};
 use crate::aggregate::{AggregateLayout, Overflow, ValuesRef};
 use crate::candidates::{CandidateLayout, Candidates, EntryId};
 use crate::cells::hash_words;
+use crate::cold::{Chills, Shelf};
 use crate::firing::{Due, Fires, Flow};
 use crate::image::Dirty;
 use crate::intake::regroup;
@@ -73,6 +75,12 @@ pub(crate) struct Group {
     /// Timing of the firing before, if one was emitted.
     pub(crate) sent: Option<Timing>,
     pub(crate) is_touched: bool,
+    /// The deadline that it has registered.
+    pub(crate) armed: Option<EventTime>,
+    /// Whether something came since it was decided last which groups leave memory.
+    pub(crate) is_used: bool,
+    /// Bytes that it took when they were counted last.
+    pub(crate) weight: usize,
 }
 
 /// A watermark on its way to the groups, slice by slice.
@@ -124,6 +132,12 @@ pub(crate) struct TopKTable {
     parent_key: Vec<u64>,
     /// Which groups have changed since the last cut; `None` where nothing is stored.
     pub(crate) dirty: Option<Box<Dirty>>,
+    /// Where groups are that are not in memory; `None` if all are.
+    shelf: Option<Box<Shelf>>,
+    /// Whether it is counted what groups take: where they may leave memory.
+    is_weighed: bool,
+    /// Bytes of all groups, if that is counted.
+    bytes: usize,
 }
 
 impl Group {
@@ -163,6 +177,9 @@ impl TopKTable {
             may_be_empty: spec.of_results,
             parent_key: vec![0; spec.parent.words()],
             dirty: None,
+            shelf: None,
+            is_weighed: false,
+            bytes: 0,
             rules,
         }
     }
@@ -270,6 +287,11 @@ impl TopKTable {
         if let Some(number) = self.find_hashed(hash, parent, window) {
             return number;
         }
+        if self.shelf.is_some()
+            && let Some(number) = self.recall_group(parent, window)
+        {
+            return number;
+        }
         let number = self.free.pop().unwrap_or_else(|| {
             self.groups.push(Group::default());
             (self.groups.len() - 1) as GroupId
@@ -292,8 +314,15 @@ impl TopKTable {
         } else {
             window.end().saturating_add(self.rules.allowed_lateness)
         };
-        self.deadlines.entry(deadline).or_default().push(number);
+        self.arm(number, deadline);
         number
+    }
+
+    fn arm(&mut self, number: GroupId, deadline: EventTime) {
+        if let Some(group) = self.groups.get_mut(number as usize) {
+            group.armed = Some(deadline);
+            self.deadlines.entry(deadline).or_default().push(number);
+        }
     }
 
     /// Adds what came for a candidate to its total, to the group's, and to the news.
@@ -334,6 +363,10 @@ impl TopKTable {
         {
             regroup(aggregates, (sum.into(), is_empty), copy, source, symbols)?;
         }
+        group.is_used = true;
+        if self.is_weighed {
+            self.weigh(number);
+        }
         Ok(())
     }
 
@@ -363,6 +396,7 @@ impl TopKTable {
         if let Ok(entry) = self.by_parent.find_entry(hash, |known| *known == number) {
             entry.remove();
         }
+        self.bytes -= group.weight;
         group.candidates.clear();
         self.spare.push(group.candidates);
         self.free.push(number);
@@ -386,14 +420,15 @@ impl TopKTable {
             self.remove(number);
         } else {
             let expiry = window.end().saturating_add(self.rules.allowed_lateness);
-            self.deadlines.entry(expiry).or_default().push(number);
+            self.arm(number, expiry);
         }
         Ok(())
     }
 
     /// Whether no group and no deadline is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_parent.is_empty() && self.deadlines.is_empty()
+        let has_cold = self.shelf.as_ref().is_some_and(|shelf| !shelf.cold.is_empty());
+        self.by_parent.is_empty() && self.deadlines.is_empty() && !has_cold
     }
 
     /// Decides the list anew and tells the sinks what changed.
@@ -440,6 +475,9 @@ impl TopKTable {
         };
         if let Some(place) = self.groups.get_mut(number as usize) {
             *place = group;
+        }
+        if self.is_weighed {
+            self.weigh(number);
         }
         result
     }
@@ -569,6 +607,10 @@ impl Fires for TopKTable {
                 delivery.due.pass();
                 self.deliver(number, delivery.before, fired, symbols)?;
             }
+            if self.shelf.is_some() {
+                let hot = self.deadlines.first_key_value().map(|(deadline, _)| *deadline);
+                self.recall_due(hot, |at| at <= watermark.0, watermark.0);
+            }
             match self.deadlines.first_entry() {
                 Some(first) if *first.key() <= watermark.0 => {
                     delivery.due = Due::of(first.remove());
@@ -585,20 +627,27 @@ impl Fires for TopKTable {
     /// The watermark has stood still for too long: groups that it has not completed emit what they
     /// hold.
     fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<Flow, Overflow> {
-        let asked = self.asked.take();
-        let mut asked =
-            asked.unwrap_or_else(|| Due::of((0..self.groups.len() as GroupId).collect()));
-        while let Some(number) = asked.first() {
-            if fired.is_full() {
-                self.asked = Some(asked);
-                return Ok(Flow::More);
+        let mut asked = match self.asked.take() {
+            Some(asked) => asked,
+            None => {
+                self.recall_each();
+                Due::of((0..self.groups.len() as GroupId).collect())
             }
-            asked.pass();
-            let window = self.groups.get(number as usize).and_then(|group| group.window);
-            if window.is_some_and(|window| self.watermark.0 < window.end()) {
-                self.fire(number, (Timing::TimedOut, false), fired, symbols)?;
+        };
+        loop {
+            while let Some(number) = asked.first() {
+                if fired.is_full() {
+                    self.asked = Some(asked);
+                    return Ok(Flow::More);
+                }
+                asked.pass();
+                let window = self.groups.get(number as usize).and_then(|group| group.window);
+                if window.is_some_and(|window| self.watermark.0 < window.end()) {
+                    self.fire(number, (Timing::TimedOut, false), fired, symbols)?;
+                }
             }
+            let Some(numbers) = self.recall_next(self.watermark.0) else { return Ok(Flow::Done) };
+            asked = Due::of(numbers);
         }
-        Ok(Flow::Done)
     }
 }

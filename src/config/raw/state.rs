@@ -1,7 +1,7 @@
 //! Raw types of `[state]`.
 
 use super::quantity::{Period, Size};
-use super::reader::Presence::{Default, Required};
+use super::reader::Presence::{Default, Optional, Required};
 use super::table::raw_table;
 
 raw_table! {
@@ -15,5 +15,7 @@ raw_table! {
         max_epoch_bytes: Size = Default("\"256MiB\""),
         /// Bytes of results of each sink that wait to be published, in the state directory. Beyond it the next epoch begins as soon as it can, and while one waits to be published, nothing more is taken.
         max_unpublished_bytes: Size = Default("\"256MiB\""),
+        /// How much memory the state of windows may take, over all shards; beyond it, keys that nobody asks for lie on disk until they are needed. Without it all state is in memory.
+        memory: Size = Optional,
     }
 }

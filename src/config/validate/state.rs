@@ -3,6 +3,7 @@
 use crate::config::pipeline::StateConfig;
 use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
+use crate::config::raw::reader::Given;
 use crate::config::raw::sink::RawSink;
 use nilometer_model::engine::Engine;
 use nilometer_model::epoch::Bounds;
@@ -46,5 +47,10 @@ pub(crate) fn state(
         unpublished_bytes_max: state.value.max_unpublished_bytes.value()?.0,
         ..Bounds::default()
     };
-    Some(Some(StateConfig { dir: PathBuf::from(dir), interval, bounds }))
+    let memory = match &state.value.memory {
+        Given::Absent => None,
+        Given::Wrong => return None,
+        Given::Value(memory) => Some(memory.value.0),
+    };
+    Some(Some(StateConfig { dir: PathBuf::from(dir), interval, bounds, memory }))
 }

@@ -1,0 +1,209 @@
+//! Cold keys against a plain list of them.
+
+use super::*;
+use crate::invariant::COLD_1;
+use proptest::prelude::*;
+
+fn at(millis: i64) -> EventTime {
+    EventTime::from_millis(millis)
+}
+
+/// Key `number` with what it waits for. Several keys share a print.
+fn entry(number: u8, deadline: i64, open: u32) -> Entry {
+    let wants = Wants {
+        deadline: (deadline > 0).then(|| at(deadline)),
+        tick: (deadline % 3 == 0).then(|| ProcessingTime::from_millis(deadline / 3)),
+        shares: vec![None, (deadline % 2 == 0).then(|| at(deadline / 2))],
+        hold: None,
+        open,
+    };
+    // A few make a page.
+    let image = vec![number; 3_000];
+    Entry { print: u32::from(number % 16), group: KeyGroup(u16::from(number % 3)), wants, image }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Shelve(Vec<(u8, i64, u32)>),
+    Take(u8),
+    Due(i64),
+    Tick(i64),
+    Share(i64),
+    All,
+    Sparse,
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let keys = prop::collection::vec((any::<u8>(), 0_i64..40, 0_u32..3), 0..30);
+    let step = prop_oneof![
+        3 => keys.prop_map(Step::Shelve),
+        4 => any::<u8>().prop_map(Step::Take),
+        1 => (0_i64..40).prop_map(Step::Due),
+        1 => (0_i64..20).prop_map(Step::Tick),
+        1 => (0_i64..20).prop_map(Step::Share),
+        1 => Just(Step::All),
+        1 => Just(Step::Sparse),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+/// What a restart knows again.
+fn restarted(cold: &Cold, pages: &Arc<MemoryPages>) -> (Cold, Vec<Wants>) {
+    let mut again = Cold::new(pages.clone(), 2);
+    let mut seen = Vec::new();
+    for known in cold.known() {
+        again
+            .restore((known.clone(), Epoch::from_number(1)), |wants| seen.push(wants.clone()))
+            .unwrap();
+    }
+    (again, seen)
+}
+
+fn take_all_due(
+    first: impl Fn(&Cold) -> bool,
+    take: impl Fn(&mut Cold) -> Vec<Entry>,
+    cold: &mut Cold,
+) -> Vec<Entry> {
+    let mut taken = Vec::new();
+    while first(cold) {
+        taken.append(&mut take(cold));
+    }
+    taken
+}
+
+proptest! {
+    #[test]
+    fn every_key_comes_back_once_as_it_went(steps in steps()) {
+        let pages = Arc::new(MemoryPages::default());
+        let mut cold = Cold::new(pages.clone(), 2);
+        let mut all: Vec<Entry> = Vec::new();
+        for step in steps {
+            let taken = match step {
+                Step::Shelve(keys) => {
+                    let mut entries: Vec<_> =
+                        keys.into_iter().map(|(key, due, open)| entry(key, due, open)).collect();
+                    entries.sort_by_key(|entry| entry.image[0]);
+                    entries.dedup_by_key(|entry| entry.image[0]);
+                    entries.retain(|new| all.iter().all(|known| known.image != new.image));
+                    all.extend(entries.iter().cloned());
+                    cold.shelve(entries);
+                    continue;
+                }
+                Step::Take(key) => {
+                    let image = vec![key; 3_000];
+                    cold.take(u32::from(key % 16), |known| *known == image).into_iter().collect()
+                }
+                Step::Due(until) => take_all_due(
+                    |cold| cold.next_deadline().is_some_and(|due| due <= at(until)),
+                    |cold| cold.take_due(|due| due <= at(until)),
+                    &mut cold,
+                ),
+                Step::Tick(until) => {
+                    let until = ProcessingTime::from_millis(until);
+                    take_all_due(
+                        |cold| cold.next_tick().is_some_and(|due| due <= until),
+                        |cold| cold.take_ticking(until),
+                        &mut cold,
+                    )
+                }
+                Step::Share(until) => take_all_due(
+                    |cold| cold.next_share(1).is_some_and(|due| due <= at(until)),
+                    |cold| cold.take_shared(1, at(until)),
+                    &mut cold,
+                ),
+                Step::All => {
+                    cold.slots().into_iter().flat_map(|slot| cold.take_all(slot)).collect()
+                }
+                Step::Sparse => {
+                    let entries = cold.take_sparse();
+                    cold.shelve(entries);
+                    continue;
+                }
+                Step::Restart => {
+                    let (again, mut seen) = restarted(&cold, &pages);
+                    let mut wanted: Vec<_> = all.iter().map(|entry| entry.wants.clone()).collect();
+                    let by_all = |wants: &Wants| (wants.deadline, wants.open);
+                    seen.sort_by_key(by_all);
+                    wanted.sort_by_key(by_all);
+                    prop_assert_eq!(seen, wanted);
+                    cold = again;
+                    continue;
+                }
+            };
+            // Others may come with those that are due.
+            let is_due = |entry: &Entry| match &step {
+                Step::Shelve(_) | Step::Sparse | Step::Restart => false,
+                Step::Take(key) => entry.image[0] == *key,
+                Step::Due(until) => entry.wants.deadline.is_some_and(|due| due <= at(*until)),
+                Step::Tick(until) => {
+                    entry.wants.tick.is_some_and(|due| due.as_millis() <= *until)
+                }
+                Step::Share(until) => entry.wants.shares[1].is_some_and(|due| due <= at(*until)),
+                Step::All => true,
+            };
+            let known = all.len();
+            for entry in &taken {
+                let place = all.iter().position(|known| known == entry);
+                prop_assert!(place.is_some(), "{} {:?}", COLD_1, step);
+                all.remove(place.unwrap());
+            }
+            prop_assert!(!all.iter().any(is_due), "{:?} leaves {:?}", step, all);
+            let is_alone = matches!(step, Step::Take(_));
+            prop_assert!(!is_alone || known <= all.len() + 1);
+            prop_assert_eq!(cold.failure(), None);
+        }
+        prop_assert_eq!(cold.keys(), all.len());
+        let open: u32 = all.iter().map(|entry| entry.wants.open).sum();
+        prop_assert_eq!(cold.open_windows(), open as usize);
+        // What is not needed any more is told, and the rest is there.
+        for page in cold.known() {
+            pages.read(page.number).unwrap();
+        }
+        for slot in cold.slots() {
+            cold.take_all(slot);
+        }
+        prop_assert!(cold.is_empty() && cold.page_bytes() == 0 && cold.known().next().is_none());
+        prop_assert_eq!((cold.next_deadline(), cold.next_tick(), cold.next_share(1)), (None, None, None));
+    }
+
+    #[test]
+    fn a_page_that_was_cut_short_is_never_taken(keys in 1_u8..9, cut in any::<prop::sample::Index>()) {
+        let mut draft = Draft::default();
+        for key in 0..keys {
+            draft.push(&entry(key, i64::from(key), 1));
+        }
+        let bytes = draft.finish().bytes().to_vec();
+        let cut = bytes[..cut.index(bytes.len())].to_vec();
+        let found = Content::of(PageNumber(7), cut);
+        prop_assert_eq!(found.err(), Some(PageError::Damaged { page: PageNumber(7) }));
+        prop_assert!(Content::of(PageNumber(7), bytes).unwrap().is_sound());
+    }
+}
+
+#[test]
+fn pages_hold_keys_of_one_group_that_are_due_together_and_go_with_their_last_key() {
+    let pages = Arc::new(MemoryPages::default());
+    let mut cold = Cold::new(pages.clone(), 2);
+    let keys = (0..30).map(|key| entry(key, 1 + 40 * i64::from(key % 2), 1)).collect();
+    cold.shelve(keys);
+    // Five of 3 kB fill a page: ten keys of each group, five of them early.
+    assert_eq!((pages.count(), cold.keys(), cold.open_windows()), (6, 30, 30));
+    assert!(cold.page_bytes() > 90_000 && cold.memory() < 4_000, "{}", cold.memory());
+    assert_eq!(cold.next_deadline(), Some(at(1)));
+    for _ in 0..3 {
+        assert_eq!(cold.take_due(|due| due <= at(1)).len(), 5);
+    }
+    assert_eq!(cold.next_deadline(), Some(at(41)));
+    let gone = cold.take_gone();
+    assert_eq!((gone.len(), cold.known().count(), cold.take_gone().len()), (3, 3, 0));
+    for page in gone {
+        pages.delete(page).unwrap();
+    }
+    // A page that the store has lost.
+    pages.retain(&BTreeSet::new()).unwrap();
+    assert_eq!(cold.take_due(|due| due <= at(41)), []);
+    assert!(cold.failure().is_some_and(|error| error.to_string().contains("is damaged")));
+    assert_eq!(cold.take(3, |_| true), None, "nothing is found in a state that is none");
+}
