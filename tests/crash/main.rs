@@ -2,7 +2,7 @@
 //! have held, and what the batch engine gives over the same input.
 //!
 //! A seed decides when: half of the kills fall into the start of a process or into a flush, and some
-//! are no kills but a signal to drain. `NILOMETER_KILLS` says how many kills there are at least, over
+//! are no kills but a signal to drain. Each process has another number of shards. `NILOMETER_KILLS` says how many kills there are at least, over
 //! all scenarios (40), `NILOMETER_SEED` where the dice begin; a failure prints both.
 #![expect(
     clippy::unwrap_used,
@@ -53,9 +53,10 @@ impl Place {
         assert!(ended.success(), "{}", self.read("stderr"));
     }
 
-    /// Runs with a state, until `instant` at most.
-    fn run_until(&self, instant: &Instant) -> End {
-        let mut child = self.start("killed", "pipeline.toml", &[]);
+    /// Runs with a state on so many shards, until `instant` at most.
+    fn run_until(&self, instant: &Instant, shards: u64) -> End {
+        let shards = format!("pipeline.shards={shards}");
+        let mut child = self.start("killed", "pipeline.toml", &["--set", &shards]);
         let (status, is_ended) = instant.end(self, &mut child);
         let stderr = || self.read("stderr");
         match (is_ended, status.code()) {
@@ -85,9 +86,10 @@ fn check(pipeline: &str, inputs: impl Fn(&Place), outputs: &[Output]) {
         fs::remove_dir_all(place.path("state")).ok();
         loop {
             let instant = Instant::draw(&mut dice);
+            let shards = 1 + dice.below(4);
             // Shown where it fails.
-            eprintln!("NILOMETER_SEED={seed}, after {killed} kills: {instant:?}");
-            match place.run_until(&instant) {
+            eprintln!("NILOMETER_SEED={seed}, after {killed} kills: {shards} shards, {instant:?}");
+            match place.run_until(&instant, shards) {
                 End::Killed => killed += 1,
                 End::Drained => {}
                 End::Finished => break,
@@ -151,7 +153,7 @@ shards = 2
 [[source]]
 name = "generated"
 kind = "generator"
-records = 60000
+records = 30000
 rate = 200
 seed = 7
 late_share = 0.05
@@ -259,7 +261,7 @@ path = "${OUT}.csv"
 "#;
 
 /// Records of each of two files of lines; the table has as many as both.
-const LINES: u64 = 4_000;
+const LINES: u64 = 2_500;
 
 fn write_texts(place: &Place) {
     let mut dice = Dice::new(5);
