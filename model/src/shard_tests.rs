@@ -262,7 +262,7 @@ fn an_image_of_another_plan_version_or_a_damaged_one_is_refused() {
     let mut run = Run::new(vec![grouping("sums", &["a"], AccumulationMode::Discarding)]);
     run.records(&[(1, [1, 0, 0], 7)]);
     let cut = run.shard.cut(Epoch::from_number(1)).unwrap();
-    let [piece] = &pack(&run.plan, cut.segments, 1 << 20)[..] else { panic!() };
+    let piece = &pack(&run.plan, cut.segments, 1 << 20).next().unwrap();
     let decode = |groupings: Vec<Grouping>, part: &[u8], piece: &[u8]| {
         let plan = Arc::new(plan(&job(groupings)).unwrap());
         let symbols = Arc::new(Symbols::default());

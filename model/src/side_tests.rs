@@ -116,7 +116,7 @@ fn an_image_of_other_settings_is_refused() {
     let mut run = Run::new(vec![spread("s", &["a"], AccumulationMode::Discarding)]);
     records(&mut run, &[(1, 5)]);
     let cut = run.shard.cut(Epoch::from_number(1)).unwrap();
-    let pieces = pack(&run.plan, cut.segments, 1 << 20);
+    let pieces: Vec<_> = pack(&run.plan, cut.segments, 1 << 20).collect();
     let decode = |change: fn(&mut Function)| {
         let mut other = spread("s", &["a"], AccumulationMode::Discarding);
         other.aggregates.iter_mut().for_each(|aggregate| change(&mut aggregate.function));

@@ -14,6 +14,7 @@ mod measure;
 mod packed;
 mod report;
 mod result;
+mod state;
 mod windows;
 
 use crate::failure::{Failure, print};
@@ -24,6 +25,7 @@ use limit::Limit;
 use nilometer_actors::StartError;
 use nilometer_connectors::memory::MemorySource;
 use nilometer_connectors::source::SourceError;
+use nilometer_connectors::store::StoreError;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
 use report::{Latency, Memory, Report, Side};
@@ -38,7 +40,8 @@ Examples:
   nilometer bench flows
   nilometer bench flows --keys 5000000 --output json
   nilometer bench flows --format json --records 500000
-  nilometer bench windows --keys 100000";
+  nilometer bench windows --keys 100000
+  nilometer bench state --keys 1000000";
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -53,6 +56,8 @@ enum Bench {
     Flows(FlowsArgs),
     /// Fixed, sliding and session windows over many keys, against hand-written loops
     Windows(windows::WindowsArgs),
+    /// A state on disk: what epochs cost while keys change, and a restart
+    State(state::StateArgs),
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +116,9 @@ pub enum BenchError {
     /// The generator cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// The state cannot be stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The engine failed.
     #[error("the engine failed: {0}")]
     Engine(String),
@@ -127,6 +135,7 @@ pub fn execute(args: &BenchArgs) -> Result<(), Failure> {
     let args = match &args.bench {
         Bench::Flows(args) => args,
         Bench::Windows(args) => return windows::execute(args),
+        Bench::State(args) => return state::execute(args),
     };
     let report = flows(args)?;
     match args.output {

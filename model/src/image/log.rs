@@ -37,7 +37,7 @@ impl Log {
         for cut in cuts {
             self.parts.push(cut.part);
             let pieces = pack(plan, cut.segments, PIECE_BYTES);
-            self.pieces.extend(pieces.into_iter().map(|piece| (epoch, piece)));
+            self.pieces.extend(pieces.map(|piece| (epoch, piece)));
         }
         self.last = epoch;
         Ok(())

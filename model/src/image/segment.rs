@@ -133,30 +133,38 @@ impl Shape {
     }
 }
 
-/// Packs segments into pieces of about `bytes`, in order.
-pub fn pack(plan: &Plan, segments: Vec<Segment>, bytes: usize) -> Vec<Vec<u8>> {
-    let mut pieces = Vec::new();
-    let mut piece = Vec::new();
-    for segment in segments {
-        let Some(stage) = plan.stages.get(segment.table.stage.index()) else { continue };
-        if piece.is_empty() {
-            put_number(&mut piece, u64::from(IMAGE_VERSION));
+/// Packs segments into pieces of about `bytes`, in order, piece by piece.
+pub fn pack(
+    plan: &Plan,
+    segments: Vec<Segment>,
+    bytes: usize,
+) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let mut segments = segments.into_iter();
+    std::iter::from_fn(move || {
+        let mut piece = Vec::new();
+        while piece.len() < bytes
+            && let Some(segment) = segments.next()
+        {
+            put_segment(&mut piece, &segment, plan);
         }
-        put_bytes(&mut piece, stage.name.as_bytes());
-        piece.push(segment.table.kind.number());
-        put_number(&mut piece, u64::from(segment.group.0));
-        piece.push(u8::from(segment.is_base));
-        let shape = Shape::of(stage);
-        put_number(&mut piece, shape.fields);
-        put_number(&mut piece, shape.words);
-        piece.push(u8::from(shape.has_total));
-        put_bytes(&mut piece, &segment.entries);
-        if piece.len() >= bytes {
-            pieces.push(std::mem::take(&mut piece));
-        }
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+fn put_segment(piece: &mut Vec<u8>, segment: &Segment, plan: &Plan) {
+    let Some(stage) = plan.stages.get(segment.table.stage.index()) else { return };
+    if piece.is_empty() {
+        put_number(piece, u64::from(IMAGE_VERSION));
     }
-    pieces.extend((!piece.is_empty()).then_some(piece));
-    pieces
+    put_bytes(piece, stage.name.as_bytes());
+    piece.push(segment.table.kind.number());
+    put_number(piece, u64::from(segment.group.0));
+    piece.push(u8::from(segment.is_base));
+    let shape = Shape::of(stage);
+    put_number(piece, shape.fields);
+    put_number(piece, shape.words);
+    piece.push(u8::from(shape.has_total));
+    put_bytes(piece, &segment.entries);
 }
 
 /// A segment of a piece that is read.

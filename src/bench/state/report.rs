@@ -1,0 +1,89 @@
+//! What the benchmark of state has shown, for people and for programs.
+
+use crate::bench::report::grouped;
+use serde::Serialize;
+
+/// Figures of a run in which few keys change.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Few {
+    /// Keys that change.
+    pub(super) keys: u64,
+    pub(super) records: u64,
+    pub(super) records_per_second: f64,
+    pub(super) epochs: u64,
+    /// Before packing.
+    pub(super) bytes_per_epoch: f64,
+    pub(super) pause_max_ms: f64,
+}
+
+/// All figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Report {
+    pub(super) bench: &'static str,
+    pub(super) keys: u64,
+    pub(super) records: u64,
+    pub(super) shards: usize,
+    pub(super) epoch_ms: u32,
+    pub(super) off_records_per_second: f64,
+    pub(super) on_records_per_second: f64,
+    /// Speed with a state over that without.
+    pub(super) ratio: f64,
+    pub(super) epochs: u64,
+    /// Before packing.
+    pub(super) bytes_per_epoch: f64,
+    pub(super) pause_max_ms: f64,
+    pub(super) disk_bytes: u64,
+    pub(super) disk_bytes_per_key: f64,
+    /// From nothing to a node that has all keys.
+    pub(super) restart_seconds: f64,
+    /// Behind the restart.
+    pub(super) few: Few,
+    /// Always true: a benchmark that loses a record fails.
+    pub(super) results_equal: bool,
+}
+
+impl Report {
+    /// For programs.
+    pub(super) fn json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let Self { keys, records, shards, epoch_ms, few, .. } = self;
+        let millions = |number: f64| format!("{:.2} million", number / 1e6);
+        let megabytes = |bytes: f64| format!("{:.1} MB", bytes / 1e6);
+        format!(
+            "{} records of {} keys, all live, {shards} shards, an epoch every {epoch_ms} ms\n\
+             \n\
+             without a state   {} records/s\n\
+             with one          {} records/s: {:.2} of the speed without\n\
+             epochs            {}, {} each before packing, the longest pause {:.1} ms\n\
+             on disk           {}, {:.0} bytes a key\n\
+             restart           {:.2} s\n\
+             \n\
+             behind it {} keys change ({} records)\n\
+             with a state      {} records/s\n\
+             epochs            {}, {} each before packing, the longest pause {:.1} ms\n\
+             \n\
+             every record is in one result\n",
+            grouped(*records as f64),
+            grouped(*keys as f64),
+            millions(self.off_records_per_second),
+            millions(self.on_records_per_second),
+            self.ratio,
+            self.epochs,
+            megabytes(self.bytes_per_epoch),
+            self.pause_max_ms,
+            megabytes(self.disk_bytes as f64),
+            self.disk_bytes_per_key,
+            self.restart_seconds,
+            grouped(few.keys as f64),
+            grouped(few.records as f64),
+            millions(few.records_per_second),
+            few.epochs,
+            megabytes(few.bytes_per_epoch),
+            few.pause_max_ms,
+        )
+    }
+}
