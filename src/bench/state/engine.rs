@@ -10,6 +10,7 @@ use nilometer_connectors::sink::{Sink, Writer};
 use nilometer_connectors::store::Directory;
 use nilometer_connectors::store::database::Database;
 use nilometer_model::aggregate::Function;
+use nilometer_model::epoch::Bounds;
 use nilometer_model::expr::Refinement;
 use nilometer_model::pane::{AccumulationMode, PaneBatch};
 use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan};
@@ -101,7 +102,8 @@ fn state_part(path: &Path, epoch: u32) -> Result<StatePart, BenchError> {
     let checkpoint = Checkpoint::load(&store, Shape { sources: &sources, sinks: &sinks })
         .map_err(|error| BenchError::Engine(error.to_string()))?;
     let interval = Span::from_millis(epoch.into());
-    Ok(StatePart { store: Box::new(store), interval, host: Vec::new(), checkpoint })
+    let (store, host) = (Box::new(store), Vec::new());
+    Ok(StatePart { store, interval, bounds: Bounds::default(), host, checkpoint })
 }
 
 /// Runs over `records`.
@@ -112,7 +114,7 @@ pub(super) fn run(settings: Settings<'_>, records: Records) -> Result<Ran, Bench
     let (layout, slots) = (plan.row.clone(), [slot("k")?, slot("v")?]);
     let ends = ending == Ending::Ends;
     let feed = Feed { records, layout, slots, done: done.clone(), ends, given: 0 };
-    let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let counts = Arc::new(Counts::default());
     let sink = counting_sink(plan.clone(), counts.clone());
     let begun = Instant::now();
     let parts = Parts {
@@ -148,19 +150,26 @@ pub(super) fn run(settings: Settings<'_>, records: Records) -> Result<Ran, Bench
         epochs: store.epochs,
         bytes: store.bytes,
         pause_max_ms: pauses.max().unwrap_or_default().as_secs_f64() * 1_000.0,
-        results: counts[0].load(Ordering::Relaxed),
-        counted: counts[1].load(Ordering::Relaxed),
+        results: counts.results.load(Ordering::Relaxed),
+        counted: counts.counted.load(Ordering::Relaxed),
     })
 }
 
+/// Results, and how many records these have counted.
+#[derive(Debug, Default)]
+struct Counts {
+    results: AtomicU64,
+    counted: AtomicU64,
+}
+
 /// A sink that counts results, and the records that they have counted.
-fn counting_sink(plan: Arc<Plan>, counts: Arc<[AtomicU64; 2]>) -> Box<dyn Sink> {
+fn counting_sink(plan: Arc<Plan>, counts: Arc<Counts>) -> Box<dyn Sink> {
     Box::new(MemorySink::new(move |panes: &PaneBatch| {
         let Some(stage) = plan.stages.get(panes.stage.index()) else { return Ok(()) };
         for (_, _, values) in panes.iter(stage.key.words(), stage.aggregates.words()) {
-            counts[0].fetch_add(1, Ordering::Relaxed);
+            counts.results.fetch_add(1, Ordering::Relaxed);
             if let Datum::Int(count) = stage.aggregates.finish(values, 0) {
-                counts[1].fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
+                counts.counted.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
             }
         }
         Ok(())
