@@ -103,7 +103,7 @@ fn state_part(path: &Path, epoch: u32) -> Result<StatePart, BenchError> {
         .map_err(|error| BenchError::Engine(error.to_string()))?;
     let interval = Span::from_millis(epoch.into());
     let (store, host) = (Box::new(store), Vec::new());
-    Ok(StatePart { store, interval, bounds: Bounds::default(), host, checkpoint })
+    Ok(StatePart { store, interval, bounds: Bounds::default(), memory: None, host, checkpoint })
 }
 
 /// Runs over `records`.
