@@ -4,7 +4,8 @@
 //! an exchange. In a round the stages run in order, each after the stage below has finished the
 //! whole of it: first what came is taken, then late windows fire, then the watermark is delivered
 //! (see [`crate::engine`] for micro-batches). So a delta can never reach a stage after the watermark
-//! that fired it, and each key and window fires at most once a round.
+//! that fired it, and each key and window fires at most once a round. How a round runs, in slices
+//! where very much fires, is said in `running`.
 //!
 //! A stage whose key does not contain what places records is exchanged, see `exchange`.
 

@@ -74,8 +74,8 @@ mod tests {
                 assert_eq!(open(&value[..len]), Err(Unusable::Damaged), "{len} bytes");
             }
             let mut newer = value;
-            newer[0] = 2;
-            assert_eq!(open(&newer), Err(Unusable::Version(2)));
+            newer[0] = STORE_VERSION + 1;
+            assert_eq!(open(&newer), Err(Unusable::Version(STORE_VERSION + 1)));
         }
     }
 
