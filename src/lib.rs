@@ -31,4 +31,5 @@ pub mod supervision;
 pub mod test;
 mod test_documents;
 pub mod test_report;
+mod text_table;
 pub mod topology;

@@ -13,11 +13,12 @@ use crate::failure::{Failure, print, tell};
 use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
 use crate::standing::{describe, describe_standstill};
+use crate::state::{self, Asked};
 use crate::summary::Summary;
 use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
 use crate::supervision::{Supervision, abort_on_panic};
-use crate::{state, summary_table, topology};
+use crate::{summary_table, topology};
 use actix::System;
 use clap::Args;
 use nilometer_actors::node::{News, Node, Outcome, Parts};
@@ -35,10 +36,12 @@ Examples:
   nilometer run config/captures.toml --set 'source.0.paths=[\"a.pcap\", \"b.pcap.gz\"]'
   nilometer run config/flows.toml --summary summary.json
   nilometer run config/captures.toml --state state/captures
+  nilometer run config/captures.toml --state state/captures --drop-state HOSTS
 
 Panes go where the sinks of the pipeline say; settings, progress and the summary go to stderr.
 With --state results come out once they are stored, every second: kill the process at any instant,
-start it again, and files hold what they would have held. A state belongs to one pipeline.
+start it again, and files hold what they would have held. A state belongs to one pipeline: what has
+changed in it is named at the start, and goes on or begins anew stage by stage.
 
 Ctrl-C or SIGTERM: reads no more, emits what is due, and ends with exit code 0; a second one, or
 --drain-timeout, ends at once, which loses nothing of a state. SIGUSR1: says on stderr how the watermark stands
@@ -70,6 +73,13 @@ pub struct RunArgs {
     /// Leave out the records that the run before failed in, and count them; they are dead letters
     #[arg(long)]
     skip_batch: bool,
+    /// Give up what the state holds of a stage that has changed or is gone; of a source or sink that
+    /// is gone: `source.NAME`, `sink.NAME`. May be given several times
+    ///
+    /// A stage that has changed begins anew where the state ends. `nilometer plan --state` shows
+    /// beforehand what a start makes of a state.
+    #[arg(long = "drop-state", value_name = "STAGE")]
+    drops: Vec<String>,
 }
 
 /// Runs the pipeline.
@@ -95,6 +105,9 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     if pipeline.state.is_none() && wish != Wish::Start {
         return Err(RunFailure::WishWithoutState.into());
     }
+    if pipeline.state.is_none() && !args.drops.is_empty() {
+        return Err(RunFailure::DropWithoutState.into());
+    }
     if pipeline.sources.is_empty() {
         return Err(RunFailure::NoSource { pipeline: pipeline.job.name.clone() }.into());
     }
@@ -103,7 +116,9 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     tell_settings(&pipeline);
     let bar = Bar::new(pipeline.sources.iter().all(|source| !source.kind.is_live()));
     // First: it says whether another process works on all this.
-    let state = state::open_for(&pipeline, wish).map_err(RunFailure::State)?;
+    let asked = Asked { wish, drops: &args.drops };
+    let state = state::open_for(&pipeline, asked);
+    let state = state.map_err(RunFailure::State)?;
     let supervision = state.as_ref().map(|state| state.supervision.clone());
     abort_on_panic(supervision.clone());
     let mut parts = topology::build(&pipeline, state, &bar)?;

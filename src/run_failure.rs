@@ -34,6 +34,14 @@ pub enum RunFailure {
         "--retry and --skip-batch go on behind a run that has failed, which takes a state; give its directory with --state"
     )]
     WishWithoutState,
+    /// There is no state of which anything could be dropped.
+    #[error(
+        "--drop-state names what a stored state holds, and there is no state; say which with --state, or leave it out"
+    )]
+    DropWithoutState,
+    /// A drawing does not show a state.
+    #[error("--state is shown as text or in JSON; leave `--format` out, or take `json`")]
+    DrawnState,
     /// The stored state is refused.
     #[error(transparent)]
     State(#[from] StateError),
@@ -124,6 +132,8 @@ impl RunFailure {
             Self::NoSource { .. }
             | Self::TotalsOfState
             | Self::WishWithoutState
+            | Self::DropWithoutState
+            | Self::DrawnState
             | Self::Table(_)
             | Self::Bind(_) => 2,
             Self::DrainTimeout { .. } => 6,
@@ -149,6 +159,8 @@ impl RunFailure {
             Self::NoSource { .. }
             | Self::TotalsOfState
             | Self::WishWithoutState
+            | Self::DropWithoutState
+            | Self::DrawnState
             | Self::State(_)
             | Self::Table(_)
             | Self::Bind(_)

@@ -3,7 +3,7 @@
 use crate::standing::{describe, instant};
 use crate::summary::{PartitionSummary, StageSummary, Summary};
 use crate::summary_state::StateSummary;
-use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
+use crate::text_table::text_table;
 use nilometer_actors::node::Outcome;
 use nilometer_connectors::account::Counts;
 use nilometer_model::account::StageAccount;
@@ -33,25 +33,12 @@ fn table(header: &[&str], rows: impl IntoIterator<Item = (String, Vec<u64>)>) ->
     let row = |(name, numbers): (String, Vec<u64>)| {
         std::iter::once(name).chain(numbers.into_iter().map(grouped)).collect()
     };
-    text_table(header, rows.into_iter().map(row))
+    numbers_table(header, rows.into_iter().map(row))
 }
 
-/// A table below `header`.
-fn text_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    for line in [TableComponent::HeaderLines, TableComponent::MiddleHeaderIntersections] {
-        table.set_style(line, '─');
-    }
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    for row in rows {
-        table.add_row(row);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.trim_fmt()
+/// A table below `header`, whose first column is text.
+fn numbers_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    text_table(header, &(1..header.len()).collect::<Vec<_>>(), rows)
 }
 
 fn records(summary: &Summary) -> String {
@@ -81,7 +68,7 @@ fn partitions(summary: &Summary) -> String {
         vec![name, grouped(known.next), number(known.lag), watermark, known.state.to_owned()]
     };
     let header = ["partition", "next offset", "lag", "watermark", "state"];
-    text_table(&header, summary.partitions.iter().map(row))
+    numbers_table(&header, summary.partitions.iter().map(row))
 }
 
 fn datagrams(summary: &Summary) -> String {

@@ -40,14 +40,14 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
         sources.push(inputs.open(source, partition)?);
     }
     if let Some(state) = &state {
-        state::resume(&mut sources, checkpoint, bar)?;
+        state::resume(&mut sources, state, bar)?;
         state.supervision.prepare(&mut sources);
     }
     let is_live = pipeline.sources.iter().any(|source| source.kind.is_live());
     let outputs = Outputs { plan: &pipeline.plan, symbols: &symbols, is_live, bar };
     let mut sinks = Vec::new();
     for (number, sink) in pipeline.sinks.iter().enumerate() {
-        let cut = checkpoint.and_then(|checkpoint| checkpoint.sinks.get(number));
+        let cut = checkpoint.and_then(|checkpoint| checkpoint.sinks.get(number)?.as_ref());
         let mut part = outputs.open(sink, (state.is_some(), cut))?;
         if let (Some(state), Some(cut)) = (&state, cut) {
             state::publish(&mut part.writer, (state, &sink.name), cut)?;

@@ -5,9 +5,8 @@
 mod place;
 
 use nilometer::config;
-use nilometer::state;
+use nilometer::state::{self, Asked};
 use nilometer::supervision::abort_on_panic;
-use nilometer_model::epoch::Wish;
 use place::Place;
 use serde_json::Value as Json;
 use std::fmt::Write as _;
@@ -149,7 +148,7 @@ const PANIC_IN: &str = "NILOMETER_TEST_PANICS";
 fn a_panic_ends_the_process_and_is_counted() {
     if std::env::var_os(PANIC_IN).is_some() {
         let pipeline = config::load(Path::new("pipeline.toml"), &[]).unwrap();
-        let state = state::open_for(&pipeline, Wish::Start).unwrap().unwrap();
+        let state = state::open_for(&pipeline, Asked::default()).unwrap().unwrap();
         abort_on_panic(Some(state.supervision.clone()));
         // On another thread, as an actor's is.
         std::thread::spawn(|| panic!("for the test")).join().ok();

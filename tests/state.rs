@@ -82,9 +82,10 @@ fn a_state_that_does_not_fit_is_refused_and_nothing_is_touched() {
         (
             &["--set", "group.sums.window.fixed=20ms"][..],
             5,
-            "  group.sums.window.fixed was \"10ms\", and is \"20ms\"\nput them back",
+            "error: the state in `state` does not fit the pipeline:\n  \
+             stage `sums`: window was fixed 10ms, and is fixed 20ms\nput the settings back; or",
         ),
-        (&["--set", "filter=v > 0"], 5, "  filter was nothing, and is \"v > 0\"\n"),
+        (&["--set", "filter=v > 0"], 5, "  stage `sums`: filter was nothing, and is v > 0\n"),
         (&["--set", "pipeline.name=other"], 5, "belongs to pipeline `sums`, this is `other`"),
         (&["--state", "."], 5, "and no state of nilometer"),
         (&["--state", "in.ndjson"], 5, "cannot use the state directory `in.ndjson`"),

@@ -5,11 +5,11 @@ use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::store::{Store, StoreError};
 use nilometer_model::cold::PageError;
 use nilometer_model::epoch::Epoch;
-use nilometer_model::image::{Cut, ImageError, Restoration, Segment, pack};
+use nilometer_model::image::{Begins, Cut, ImageError, Restoration, Segment, pack};
 use nilometer_model::plan::Plan;
 use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
-use nilometer_model::watermark::{Coordinator, EstimatesImage};
+use nilometer_model::watermark::{Coordinator, EstimatesImage, Renumbering};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -118,23 +118,41 @@ impl SinkCut {
 pub struct Checkpoint {
     /// Its number.
     pub epoch: Epoch,
-    /// Its sources, by partition.
-    pub sources: Vec<SourceCut>,
-    /// Its sinks, in their order.
-    pub sinks: Vec<SinkCut>,
+    /// Its sources, by partition; `None` for one that begins anew.
+    pub sources: Vec<Option<SourceCut>>,
+    /// Its sinks, in their order; `None` for one that begins anew.
+    pub sinks: Vec<Option<SinkCut>>,
     /// The coordinator.
     pub coordinator: Coordinator,
     /// The shards that there were, by number.
     pub shards: Vec<ShardCut>,
+    /// Which numbers partitions and shares of the records have in it.
+    pub renumbering: Renumbering,
+    /// What of the shards begins anew.
+    pub begins: Begins,
 }
 
-/// What an epoch is of: the names of its sources and sinks.
+/// What goes on with an epoch: the names of its sources and sinks.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape<'a> {
     /// Names of the sources, by partition.
     pub sources: &'a [Arc<str>],
     /// Names of the sinks.
     pub sinks: &'a [Arc<str>],
+    /// How they differ from what the epoch was stored of.
+    pub changes: &'a Changes,
+}
+
+/// How what goes on differs from what was stored. What a host does not name here and the epoch does
+/// not hold is an error; what the epoch holds beyond it is forgotten.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// Which partitions and shares of the records the epoch has; `None`: all, as they are.
+    pub renumbering: Option<Renumbering>,
+    /// Sinks that begin anew.
+    pub new_sinks: Vec<Arc<str>>,
+    /// What of the shards begins anew; the watermark is that of the epoch.
+    pub begins: Begins,
 }
 
 /// Name of the part that the host gives.
@@ -165,6 +183,28 @@ pub fn outbox_block(
     Loader(store).bytes(&outbox_name(sink, number))
 }
 
+/// Whether results of the last epoch may not have been written by the sink called `name`, which was
+/// one of the epoch.
+///
+/// # Errors
+/// It cannot be read, or is damaged.
+pub fn has_results(store: &dyn Store, name: &str) -> Result<bool, CheckpointError> {
+    let cut = Loader(store).sink(name, store.last())?;
+    for number in if cut.is_published { 0..0 } else { 0..cut.blocks } {
+        if !outbox_block(store, name, number)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl CheckpointError {
+    /// What the host has stored with an epoch is not what it stores.
+    pub fn no_host(epoch: Epoch) -> Self {
+        Self::Part { epoch, part: HOST.into() }
+    }
+}
+
 impl Checkpoint {
     /// The last epoch of `store`, which has this `shape`; `None` if there is none.
     ///
@@ -176,15 +216,27 @@ impl Checkpoint {
             return Ok(None);
         }
         let loader = Loader(store);
-        let sources = shape.sources.iter().map(|name| loader.part(&source_name(name)));
-        let sinks = shape.sinks.iter().map(|name| loader.sink(name, epoch));
+        let coordinator: Coordinator = loader.part(COORDINATOR)?;
+        let Changes { renumbering, new_sinks, begins } = shape.changes;
+        let as_they_are = || Renumbering::none(shape.sources.len(), coordinator.shares().len());
+        let renumbering = renumbering.clone().unwrap_or_else(as_they_are);
+        let sources = shape.sources.iter().zip(&renumbering.partitions);
+        let sources = sources.map(|(name, stored)| {
+            stored.is_some().then(|| loader.part(&source_name(name))).transpose()
+        });
+        let sinks = shape.sinks.iter().map(|name| {
+            let is_known = !new_sinks.contains(name);
+            is_known.then(|| loader.sink(name, epoch)).transpose()
+        });
         let shards = (0..loader.part(SHARDS)?).map(|shard| loader.shard(shard));
         Ok(Some(Self {
             epoch,
             sources: sources.collect::<Result<_, _>>()?,
             sinks: sinks.collect::<Result<_, _>>()?,
-            coordinator: loader.part(COORDINATOR)?,
             shards: shards.collect::<Result<_, _>>()?,
+            begins: Begins { watermark: coordinator.watermark(), ..begins.clone() },
+            coordinator,
+            renumbering,
         }))
     }
 }
@@ -192,7 +244,9 @@ impl Checkpoint {
 impl Checkpoint {
     /// By partition, how many records had been read.
     pub fn records_read(&self) -> Vec<u64> {
-        self.sources.iter().map(|source| source.account.read).collect()
+        let cuts = self.sources.iter().map(Option::as_ref);
+        let cuts = cuts.map(|cut| cut.filter(|_| !self.begins.counts));
+        cuts.map(|cut| cut.map_or(0, |cut| cut.account.read)).collect()
     }
 }
 
@@ -291,7 +345,7 @@ pub fn write_part(
     Ok(written)
 }
 
-/// `shards` shards of `plan` as the last epoch of `store`, which `cuts` are of, has them; and how
+/// `shards` shards of `plan` as the last epoch of `store`, which `cuts` are of, has them, but for what begins anew; and how
 /// many records each has taken. Together they keep `memory` bytes of state in memory, if that is
 /// set.
 ///
@@ -299,14 +353,15 @@ pub fn write_part(
 /// It cannot be read, is damaged, or is not of this plan.
 pub fn restore_shards(
     store: &dyn Store,
-    cuts: Vec<ShardCut>,
+    (cuts, begins): (Vec<ShardCut>, Begins),
     (plan, symbols): (&Arc<Plan>, &Arc<Symbols>),
     (shards, memory): (usize, Option<usize>),
 ) -> Result<Vec<(Shard, u64)>, RestoreError> {
+    let counts_begin = begins.counts;
     let (counts, parts): (Vec<_>, Vec<_>) =
         cuts.into_iter().map(|cut| (cut.records, cut.part)).unzip();
     let (plan, symbols) = (Arc::clone(plan), Arc::clone(symbols));
-    let mut restoration = Restoration::new(plan, symbols, shards, &parts)?;
+    let mut restoration = Restoration::but(plan, symbols, shards, &parts, Some(begins))?;
     for piece in store.log() {
         restoration.take(piece.epoch, &store.piece(piece)?)?;
     }
@@ -314,6 +369,9 @@ pub fn restore_shards(
     let is_same = counts.len() == shards;
     let mut counts = if is_same { counts } else { vec![counts.iter().sum()] };
     counts.resize(shards, 0);
+    if counts_begin {
+        counts.fill(0);
+    }
     let mut restored = restoration.finish();
     keep_within(&mut restored, memory, store)?;
     Ok(restored.into_iter().zip(counts).collect())

@@ -7,11 +7,12 @@ use crate::report::SinkReport;
 use nilometer_connectors::source::Polled;
 use nilometer_connectors::store::Store;
 use nilometer_model::epoch::Epoch;
+use nilometer_model::image::Begins;
 use nilometer_model::ingest::Ingest;
 use nilometer_model::plan::Plan;
 use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
-use nilometer_model::watermark::Coordinator;
+use nilometer_model::watermark::{Coordinator, Renumbering};
 use std::sync::Arc;
 use std::vec::IntoIter;
 
@@ -20,9 +21,11 @@ use std::vec::IntoIter;
 pub(crate) struct Restoring {
     epoch: Epoch,
     coordinator: Option<Coordinator>,
-    sources: IntoIter<SourceCut>,
+    sources: IntoIter<Option<SourceCut>>,
     shards: Vec<ShardCut>,
-    sinks: IntoIter<SinkCut>,
+    sinks: IntoIter<Option<SinkCut>>,
+    renumbering: Renumbering,
+    begins: Begins,
 }
 
 impl Restoring {
@@ -33,6 +36,8 @@ impl Restoring {
             sources: checkpoint.sources.into_iter(),
             shards: checkpoint.shards,
             sinks: checkpoint.sinks.into_iter(),
+            renumbering: checkpoint.renumbering,
+            begins: checkpoint.begins,
         })
     }
 
@@ -43,9 +48,11 @@ impl Restoring {
 
     /// What the next source goes on with.
     pub(crate) fn source(&mut self, polled: &mut Polled, ingest: &mut Ingest) {
-        if let Some(cut) = self.sources.next() {
-            polled.account = cut.account;
-            ingest.restore(cut.estimates);
+        if let Some(cut) = self.sources.next().flatten() {
+            if !self.begins.counts {
+                polled.account = cut.account;
+            }
+            ingest.restore(cut.estimates, &self.renumbering);
         }
     }
 
@@ -58,7 +65,7 @@ impl Restoring {
         store: Option<&dyn Store>,
     ) -> Result<Vec<(Shard, u64)>, RestoreError> {
         if let (Some(store), false) = (store, self.shards.is_empty()) {
-            let cuts = std::mem::take(&mut self.shards);
+            let cuts = (std::mem::take(&mut self.shards), self.begins.clone());
             return restore_shards(store, cuts, (plan, symbols), (shards, memory));
         }
         let new = |id| Shard::new(plan.clone(), symbols.clone(), id, shards);
@@ -71,7 +78,7 @@ impl Restoring {
 
     /// What the next sink has counted.
     pub(crate) fn sink(&mut self, report: &mut SinkReport) {
-        if let Some(cut) = self.sinks.next() {
+        if let Some(cut) = self.sinks.next().flatten().filter(|_| !self.begins.counts) {
             (report.panes, report.retracts, report.late) = cut.counts;
         }
     }
@@ -79,7 +86,7 @@ impl Restoring {
     /// What the coordinator goes on with.
     pub(crate) fn coordinator(&mut self, machine: &mut Coordinator) {
         if let Some(image) = self.coordinator.take() {
-            machine.restore(image);
+            machine.restore(&image, &self.renumbering);
         }
     }
 }

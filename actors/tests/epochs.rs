@@ -12,7 +12,7 @@ mod kit;
 
 use actix::System;
 use kit::{Record, Totals, expected, job};
-use nilometer_actors::checkpoint::{Checkpoint, Shape, outbox_block};
+use nilometer_actors::checkpoint::{Changes, Checkpoint, Shape, outbox_block};
 use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, StatePart};
 use nilometer_actors::report::Failure;
 use nilometer_connectors::memory::MemorySource;
@@ -88,23 +88,25 @@ impl World {
         let store = self.disk.open().unwrap();
         let names: [Arc<str>; 2] = ["s0".into(), "s1".into()];
         let sinks: [Arc<str>; 1] = ["out".into()];
-        let shape = Shape { sources: &names, sinks: &sinks };
+        let changes = Changes::default();
+        let shape = Shape { sources: &names, sinks: &sinks, changes: &changes };
         let checkpoint = Checkpoint::load(&store, shape).unwrap();
         let mut sources = vec![self.source(0), self.source(1)];
         let mut delivery = Delivery::Held;
         if let Some(checkpoint) = &checkpoint {
             for (source, cut) in sources.iter_mut().zip(&checkpoint.sources) {
+                let cut = cut.as_ref().unwrap();
                 assert!(cut.is_exact);
                 source.resume(&cut.position).unwrap();
             }
-            delivery = Delivery::Resumed { behind: checkpoint.sinks[0].begins };
+            delivery = Delivery::Resumed { behind: checkpoint.sinks[0].as_ref().unwrap().begins };
         }
         let parts = kit::parts(&self.plan, sources, Vec::new());
         let target = (&PaneTarget::File(self.out()), PaneFormat::Pane);
         let (plan, symbols) = (self.plan.clone(), parts.symbols.clone());
         let mut writer = PaneWriter::open("out", target, delivery, plan, symbols).unwrap();
         if let Some(checkpoint) = &checkpoint {
-            for number in checkpoint.sinks[0].missing() {
+            for number in checkpoint.sinks[0].as_ref().unwrap().missing() {
                 let block = outbox_block(&store, "out", number).unwrap();
                 writer.publish(&block, true).unwrap();
             }

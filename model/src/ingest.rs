@@ -11,7 +11,7 @@ use crate::row::RowBatch;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
 use crate::watermark::{
-    Estimates, EstimatesImage, Estimation, Marks, Reader, Surroundings, TooFar,
+    Estimates, EstimatesImage, Estimation, Marks, Reader, Renumbering, Surroundings, TooFar,
 };
 use std::sync::Arc;
 
@@ -112,9 +112,9 @@ impl Ingest {
         &self.symbols
     }
 
-    /// Goes on with the estimates of `image`.
-    pub fn restore(&mut self, image: EstimatesImage) {
-        self.estimates.restore(image);
+    /// Goes on with the estimates of `image`, see [`Estimates::restore`].
+    pub fn restore(&mut self, image: EstimatesImage, renumbering: &Renumbering) {
+        self.estimates.restore(image, renumbering);
     }
 
     /// The watermark estimates.

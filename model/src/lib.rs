@@ -13,6 +13,7 @@ pub mod batch;
 pub mod calendar;
 mod candidates;
 mod cells;
+pub mod change;
 mod changes;
 pub mod cold;
 pub mod custom;

@@ -60,7 +60,7 @@ pub(crate) fn job(groupings: Vec<Grouping>) -> Job {
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shard: Shard,
-    log: Log,
+    pub(crate) log: Log,
 }
 
 impl Run {

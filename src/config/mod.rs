@@ -26,6 +26,7 @@ pub use pipeline::{
 pub use place::Place;
 pub use problem::{ConfigErrors, Look, Problem};
 pub use settings::Setting;
+pub(crate) use settings::join as setting_path;
 pub use variables::Lookup;
 
 use node::{Node, NodeValue};

@@ -35,11 +35,11 @@ pub(crate) fn insert(settings: &mut Vec<Setting>, setting: Setting) {
 }
 
 /// The path as it is typed.
-pub(crate) fn join(path: &[String]) -> String {
-    let quoted = path.iter().map(|name| {
+pub(crate) fn join(path: &[impl AsRef<str>]) -> String {
+    let quoted = path.iter().map(AsRef::as_ref).map(|name: &str| {
         let is_bare = !name.is_empty()
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        if is_bare { name.clone() } else { Json::from(name.as_str()).to_string() }
+        if is_bare { name.to_owned() } else { Json::from(name).to_string() }
     });
     quoted.collect::<Vec<_>>().join(".")
 }

@@ -2,6 +2,7 @@
 //! formats are drawn from.
 
 use crate::config::{Pipeline, Setting};
+use crate::state::StateReport;
 use nilometer_model::engine::{Engine, Pace};
 use nilometer_model::pane::{Emission, TimestampCombiner};
 use nilometer_model::plan::{LateSpec, Plan, Rejected, Stage, StageInput, StageKind};
@@ -28,6 +29,9 @@ pub struct PlanDocument {
     pub stages: Vec<StageDocument>,
     /// Every setting in force.
     pub settings: Vec<Setting>,
+    /// What a start makes of a stored state, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<StateReport>,
 }
 
 /// How a plan is run.
@@ -178,6 +182,7 @@ impl PlanDocument {
             shard_by: owned(&plan.shard_by),
             stages: plan.stages.iter().map(|stage| StageDocument::new(stage, plan)).collect(),
             settings: pipeline.settings.clone(),
+            state: None,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::letters::{Letter, Who};
 use crate::node::Node;
 use crate::storing::{Phase, SINKS, source_name};
 use crate::world::{Sabotage, World};
-use nilometer_actors::checkpoint::{Checkpoint, Shape, SinkCut, outbox_block};
+use nilometer_actors::checkpoint::{Changes, Checkpoint, Shape, SinkCut, outbox_block};
 use nilometer_connectors::store::Store;
 use nilometer_model::epoch::Epoch;
 use nilometer_model::invariant::EPOCH_2;
@@ -135,7 +135,8 @@ impl World {
         let sources: Vec<Arc<str>> =
             (0..self.options.partitions.len()).map(|source| source_name(source).into()).collect();
         let sinks = SINKS.map(Arc::from);
-        let shape = Shape { sources: &sources, sinks: &sinks };
+        let changes = Changes::default();
+        let shape = Shape { sources: &sources, sinks: &sinks, changes: &changes };
         let checkpoint = Checkpoint::load(&store, shape);
         let checkpoint = checkpoint.unwrap_or_else(|error| panic!("{EPOCH_2}: {error}"));
         if checkpoint.is_some() && stored.shards_change && self.dice.one_in(2) {
@@ -145,7 +146,7 @@ impl World {
         let shards = self.options.shards;
         self.note(format!("a process of {shards} shards starts behind epoch {}", store.last()));
         for (sink, name) in SINKS.iter().enumerate() {
-            let cut = checkpoint.as_ref().map(|checkpoint| &checkpoint.sinks[sink]);
+            let cut = checkpoint.as_ref().and_then(|checkpoint| checkpoint.sinks[sink].as_ref());
             let block = |number| {
                 outbox_block(&store, name, number)
                     .unwrap_or_else(|error| panic!("{EPOCH_2}: {error}"))

@@ -9,6 +9,7 @@ use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::store::Store;
 use nilometer_model::epoch::{Barriers, Epoch, Schedule};
 use nilometer_model::expr::{Refinement, TypedExpr};
+use nilometer_model::image::Begins;
 use nilometer_model::ingest::Ingest;
 use nilometer_model::node::closing::Closing;
 use nilometer_model::node::{
@@ -145,7 +146,7 @@ fn coordinator(options: &Options, checkpoint: Option<&Checkpoint>) -> Coordinato
     let rules = plan.engine.heeds(options.rules);
     let mut machine = Coordinator::new(rules, &patience, plan.shares.len());
     if let Some(checkpoint) = checkpoint {
-        machine.restore(checkpoint.coordinator.clone());
+        machine.restore(&checkpoint.coordinator, &checkpoint.renumbering);
     }
     CoordinatorNode::new(machine, plan.engine, options.partitions.len(), options.shards)
 }
@@ -162,7 +163,8 @@ fn machines(
         return (0..options.shards).map(new).collect();
     };
     let cuts = checkpoint.shards.clone();
-    let shards = restore_shards(store, cuts, (plan, symbols), (options.shards, None));
+    let shards =
+        restore_shards(store, (cuts, Begins::default()), (plan, symbols), (options.shards, None));
     shards.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -193,11 +195,11 @@ fn source(
     let mut partition = options.partitions[id].clone();
     let mut account = SourceAccount::default();
     if let Some(checkpoint) = checkpoint {
-        let cut = &checkpoint.sources[id];
+        let cut = checkpoint.sources[id].as_ref().unwrap();
         assert!(cut.is_exact);
         partition.resume(&cut.position);
         account = cut.account.clone();
-        ingest.restore(cut.estimates.clone());
+        ingest.restore(cut.estimates.clone(), &checkpoint.renumbering);
     }
     let (engine, limits) = (plan.engine, options.limits);
     let epoch_bytes_max = options.stored.map(|stored| stored.bounds.epoch_bytes_max);

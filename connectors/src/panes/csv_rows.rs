@@ -19,6 +19,23 @@ enum Cell {
     Value(usize),
 }
 
+/// The columns of the sink called `name`, behind those that each has: of keys first, then of values,
+/// both in the order in which the stages name them first.
+pub fn columns(plan: &Plan, name: &str) -> Vec<Box<str>> {
+    let stages =
+        || plan.stages.iter().filter(|stage| stage.sinks.iter().any(|sink| **sink == *name));
+    let keys = stages().flat_map(|stage| stage.key.fields()).map(|field| &field.name);
+    let values =
+        stages().flat_map(|stage| stage.aggregates.accumulators()).map(|value| &value.name);
+    let mut columns: Vec<Box<str>> = Vec::new();
+    for name in keys.chain(values) {
+        if !columns.contains(name) {
+            columns.push(name.clone());
+        }
+    }
+    columns
+}
+
 /// Writes rows for one sink.
 #[derive(Debug)]
 pub(crate) struct CsvRows {
@@ -30,20 +47,9 @@ pub(crate) struct CsvRows {
 }
 
 impl CsvRows {
-    /// Rows for the sink called `name`: key columns first, then values, both in the order in which
-    /// the stages name them first.
+    /// Rows for the sink called `name`.
     pub(crate) fn new(plan: &Plan, name: &str) -> Self {
-        let stages =
-            || plan.stages.iter().filter(|stage| stage.sinks.iter().any(|sink| **sink == *name));
-        let keys = stages().flat_map(|stage| stage.key.fields()).map(|field| &field.name);
-        let values =
-            stages().flat_map(|stage| stage.aggregates.accumulators()).map(|value| &value.name);
-        let mut columns: Vec<Box<str>> = Vec::new();
-        for name in keys.chain(values) {
-            if !columns.contains(name) {
-                columns.push(name.clone());
-            }
-        }
+        let columns = columns(plan, name);
         let find = |stage: &Stage, name: &str| {
             let value = || stage.aggregates.find(name).map(Cell::Value);
             stage.key.field(name).map(Cell::Key).or_else(value)

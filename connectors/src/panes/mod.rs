@@ -20,6 +20,7 @@ mod table_tests;
 #[cfg(test)]
 mod tests;
 
+pub use csv_rows::columns as csv_columns;
 pub use late::{LateWriter, write_record};
 pub use pane_json::write_pane;
 pub use table::{TableSettings, TableSink};

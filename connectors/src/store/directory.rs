@@ -19,7 +19,8 @@ pub struct Directory {
     path: PathBuf,
     /// Locked.
     _lock: File,
-    is_new: bool,
+    /// Whose it is, if it has been claimed.
+    pipeline: Option<Box<str>>,
     /// What `last` says. Rises only.
     promised: Epoch,
 }
@@ -40,35 +41,63 @@ impl Directory {
     /// The directory cannot be used, another process has it, or it holds something else than the
     /// state of this pipeline in this version.
     pub fn open(path: &Path, pipeline: &str) -> Result<Self, StoreError> {
+        let made = fs::create_dir_all(path);
+        made.map_err(|source| StoreError::Directory {
+            path: path.to_string_lossy().into(),
+            source,
+        })?;
+        Self::take(path)?.of(pipeline)
+    }
+
+    /// Opens the state in the directory at `path`, of whatever pipeline it is.
+    ///
+    /// # Errors
+    /// The directory cannot be used, another process has it, or it holds no state in this version.
+    pub fn existing(path: &Path) -> Result<Self, StoreError> {
+        let missing = || StoreError::Missing { path: path.to_string_lossy().into() };
+        match fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Err(missing()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing()),
+            Ok(false) | Err(_) => Self::take(path),
+        }
+    }
+
+    /// The same, if it is that of `pipeline` or of none yet.
+    ///
+    /// # Errors
+    /// It is that of another.
+    pub fn of(self, pipeline: &str) -> Result<Self, StoreError> {
+        match &self.pipeline {
+            Some(found) if **found != *pipeline => Err(StoreError::OtherPipeline {
+                path: self.name(),
+                found: found.clone(),
+                wanted: pipeline.into(),
+            }),
+            Some(_) | None => Ok(self),
+        }
+    }
+
+    fn take(path: &Path) -> Result<Self, StoreError> {
         let unusable =
             |source| StoreError::Directory { path: path.to_string_lossy().into(), source };
-        fs::create_dir_all(path).map_err(unusable)?;
         if let Some(found) = stranger(path).map_err(unusable)? {
             return Err(StoreError::NotAState { path: path.to_string_lossy().into(), found });
         }
         let lock = lock(path)?;
+        // Without an owner it was killed before it was claimed: the database says whether it holds
+        // anything.
         let owner = owner(path)?;
-        let has_epochs = path.join(EPOCHS).join("db").exists();
-        let is_new = match (&owner, has_epochs) {
-            (Some(found), _) if **found != *pipeline => {
-                let (path, wanted) = (path.to_string_lossy().into(), pipeline.into());
-                return Err(StoreError::OtherPipeline { path, found: found.clone(), wanted });
-            }
-            (Some(_), false) => {
-                let path = path.to_string_lossy().into();
-                return Err(StoreError::Incomplete { path, missing: EPOCHS });
-            }
-            (Some(_), true) => false,
-            // Killed before it was claimed: the database says whether it holds anything.
-            (None, _) => true,
-        };
+        if owner.is_some() && !path.join(EPOCHS).join("db").exists() {
+            let path = path.to_string_lossy().into();
+            return Err(StoreError::Incomplete { path, missing: EPOCHS });
+        }
         let promised = promised(path)?;
         if owner.is_some() && promised.is_none() {
             let path = path.to_string_lossy().into();
             return Err(StoreError::Incomplete { path, missing: LAST });
         }
         let promised = promised.unwrap_or(Epoch::NONE);
-        Ok(Self { path: path.into(), _lock: lock, is_new, promised })
+        Ok(Self { path: path.into(), _lock: lock, pipeline: owner, promised })
     }
 
     /// The epoch that the database must have at least. A database that has lost it is damaged, also
@@ -97,7 +126,12 @@ impl Directory {
 
     /// Whether nothing said whose it is.
     pub(crate) const fn is_new(&self) -> bool {
-        self.is_new
+        self.pipeline.is_none()
+    }
+
+    /// Name of the pipeline whose state it is; `None` if nothing said so.
+    pub fn pipeline(&self) -> Option<&str> {
+        self.pipeline.as_deref()
     }
 
     /// Says whose it is, once there is a database, which has `epoch`.

@@ -140,6 +140,12 @@ pub enum StoreError {
         /// Something that is in it.
         found: Box<str>,
     },
+    /// There is no such directory, or nothing in it.
+    #[error("there is no state in `{path}`; give the directory that `state.dir` or --state names")]
+    Missing {
+        /// Path as the user wrote it.
+        path: Box<str>,
+    },
     /// Part of the directory is gone.
     #[error(
         "the state directory `{path}` is incomplete: `{missing}` is missing; restore the directory from a copy, or delete it to start anew"

@@ -1,7 +1,7 @@
 //! The cuts of a node as a store keeps them, in memory: for whoever restarts a node within one
 //! process.
 
-use super::{Cut, ImageError, Restoration, pack};
+use super::{Begins, Cut, ImageError, Restoration, pack};
 use crate::epoch::Epoch;
 use crate::plan::Plan;
 use crate::shard::Shard;
@@ -53,8 +53,22 @@ impl Log {
         symbols: &Arc<Symbols>,
         shards: usize,
     ) -> Result<Vec<Shard>, ImageError> {
+        self.restore_but(plan, symbols, shards, None)
+    }
+
+    /// The same, but for what begins anew.
+    ///
+    /// # Errors
+    /// The cuts are damaged, of another version, or do not hold what is to go on.
+    pub fn restore_but(
+        &self,
+        plan: &Arc<Plan>,
+        symbols: &Arc<Symbols>,
+        shards: usize,
+        begins: Option<Begins>,
+    ) -> Result<Vec<Shard>, ImageError> {
         let (plan, symbols) = (Arc::clone(plan), Arc::clone(symbols));
-        let mut restoration = Restoration::new(plan, symbols, shards, &self.parts)?;
+        let mut restoration = Restoration::but(plan, symbols, shards, &self.parts, begins)?;
         let mut pieces: Vec<_> = self.pieces.iter().collect();
         // Those of one epoch stay in their order.
         pieces.sort_by_key(|(epoch, _)| Reverse(*epoch));

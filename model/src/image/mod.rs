@@ -8,11 +8,13 @@
 //! fits one plan: another plan's is refused, never guessed at. Taken between two rounds, when
 //! nothing waits.
 
+mod begin;
 mod bytes;
 mod cut;
 mod dirty;
 mod form;
 mod keyed;
+mod layout;
 mod lists;
 mod log;
 mod machines;
@@ -23,11 +25,13 @@ mod segment;
 mod slices;
 mod windows;
 
+pub use begin::Begins;
 pub(crate) use bytes::{Input, put_bytes};
 pub use cut::Cut;
 pub(crate) use dirty::Dirty;
 pub(crate) use form::Form;
 pub(crate) use keyed::Keyed;
+pub use layout::{StageLayout, UnknownFunction};
 pub use log::Log;
 pub use restoration::Restoration;
 pub use segment::{Segment, TableKind, pack};
@@ -62,6 +66,11 @@ pub enum ImageError {
         /// What does not fit.
         what: Box<str>,
     },
+    /// Keys are not in memory while the plan changes.
+    #[error(
+        "keys of the state lie in pages, which cannot be changed: start the pipeline once as it was and without `state.memory`, and change it then"
+    )]
+    InPages,
     /// The texts do not fit the table.
     #[error(transparent)]
     Texts(#[from] SymbolsFull),

@@ -1,5 +1,6 @@
 //! What is of a shard and not of a key: small, and written with every epoch.
 
+use super::begin::Begins;
 use super::{IMAGE_VERSION, ImageError, other_plan};
 use crate::account::StageAccount;
 use crate::plan::Plan;
@@ -31,14 +32,7 @@ struct StagePart {
 }
 
 fn stage_part(name: &str, machine: &Machine) -> StagePart {
-    let part = StagePart {
-        name: name.into(),
-        watermark: Watermark::MIN,
-        output: Watermark::MIN,
-        now: None,
-        shares: Vec::new(),
-        account: machine.account().clone(),
-    };
+    let part = StagePart { account: machine.account().clone(), ..StagePart::new(name) };
     match machine {
         Machine::Keys(table, _) => StagePart { watermark: table.watermark, ..part },
         Machine::Sliding(table, _) => {
@@ -56,7 +50,6 @@ fn stage_part(name: &str, machine: &Machine) -> StagePart {
 }
 
 fn take_stage_part(machine: &mut Machine, part: StagePart) -> Result<(), ImageError> {
-    *machine.account_mut() = part.account;
     match machine {
         Machine::Keys(table, _) => table.watermark = part.watermark,
         Machine::Sliding(table, _) => {
@@ -93,19 +86,27 @@ impl Shard {
         Ok(postcard::to_stdvec(&part)?)
     }
 
-    /// Becomes what `part` says, before any entry is put back.
-    pub(super) fn take_part(&mut self, part: ShardPart) -> Result<(), ImageError> {
-        for (machine, part) in self.machines.iter_mut().zip(part.stages) {
+    /// Becomes what `part` says, before any entry is put back; what begins anew stays as it is.
+    pub(super) fn take_part(
+        &mut self,
+        part: ShardPart,
+        begins: Option<&Begins>,
+    ) -> Result<(), ImageError> {
+        let parts = part.stages.into_iter().zip(part.senders);
+        let tables = self.machines.iter_mut().zip(&mut self.exchanges);
+        for ((machine, ends), (part, senders)) in tables.zip(parts) {
+            if begins.is_some_and(|begins| begins.has(&part.name)) {
+                continue;
+            }
+            if !begins.is_some_and(|begins| begins.counts) {
+                *machine.account_mut() = part.account.clone();
+            }
             take_stage_part(machine, part)?;
-        }
-        for ((ends, senders), stage) in
-            self.exchanges.iter_mut().zip(part.senders).zip(&self.machines)
-        {
             let Some(ends) = ends else { continue };
             match senders {
                 Some(senders) if senders.len() == ends.senders.len() => ends.senders = senders,
                 // Of other shards: what all of them have promised is what the stage knows.
-                Some(_) | None => ends.senders.fill(stage.input()),
+                Some(_) | None => ends.senders.fill(machine.input()),
             }
         }
         Ok(())
@@ -113,8 +114,13 @@ impl Shard {
 }
 
 impl ShardPart {
-    /// The part that `bytes` hold, if it is of `plan`.
-    pub(super) fn read(bytes: &[u8], plan: &Plan) -> Result<Self, ImageError> {
+    /// The part that `bytes` hold, if it is of `plan`: its stages in plan order. What is not wanted
+    /// is left out, and of what begins anew there is nothing in it.
+    pub(super) fn read(
+        bytes: &[u8],
+        plan: &Plan,
+        begins: Option<&Begins>,
+    ) -> Result<Self, ImageError> {
         let (found, _) = postcard::take_from_bytes::<u32>(bytes)?;
         if found != u32::from(IMAGE_VERSION) {
             return Err(ImageError::Version { found });
@@ -123,25 +129,35 @@ impl ShardPart {
         if *part.engine != *plan.engine.name() {
             return Err(other_plan("the engine"));
         }
-        let stages = plan.stages.len();
-        if part.stages.len() != stages || part.senders.len() != stages {
-            return Err(other_plan("the number of stages"));
+        let mut parts: Vec<_> = part.stages.into_iter().zip(part.senders).collect();
+        parts.retain(|(part, _)| !begins.is_some_and(|begins| begins.forgets(&part.name, plan)));
+        let (mut stages, mut senders) = (Vec::new(), Vec::new());
+        for stage in &plan.stages {
+            let begins = begins.is_some_and(|begins| begins.has(&stage.name));
+            let (part, sender) = if begins {
+                (StagePart::new(&stage.name), None)
+            } else {
+                let found = parts.iter().position(|(part, _)| part.name == stage.name);
+                let found = found.ok_or_else(|| other_plan(&format!("stage `{}`", stage.name)))?;
+                parts.swap_remove(found)
+            };
+            stages.push(part);
+            senders.push(sender);
         }
-        let mut pairs = plan.stages.iter().zip(&part.stages);
-        match pairs.find(|(stage, part)| stage.name != part.name) {
-            Some((stage, _)) => Err(other_plan(&format!("stage `{}`", stage.name))),
-            None => Ok(part),
+        match parts.first() {
+            Some((part, _)) => Err(other_plan(&format!("stage `{}`", part.name))),
+            None => Ok(Self { version: found, engine: part.engine, senders, stages }),
         }
     }
 }
 
 /// What `shards` shards begin with where those before them have left `parts`.
 ///
-/// As many as before go on as they were. Otherwise all begin alike, and none knows more than the one
+/// As many as before go on as they were, if keys lie where they did. Otherwise all begin alike, and none knows more than the one
 /// that knew least: a lower watermark promises less, and what it makes due again has been emitted
 /// and says nothing; what was counted goes to the first.
-pub(super) fn merged(parts: Vec<ShardPart>, shards: usize) -> Vec<ShardPart> {
-    if parts.len() == shards {
+pub(super) fn merged(parts: Vec<ShardPart>, shards: usize, is_placed_anew: bool) -> Vec<ShardPart> {
+    if parts.len() == shards && !is_placed_anew {
         return parts;
     }
     let Some(mut whole) = parts.into_iter().reduce(|mut whole, part| {
@@ -167,6 +183,18 @@ pub(super) fn merged(parts: Vec<ShardPart>, shards: usize) -> Vec<ShardPart> {
 }
 
 impl StagePart {
+    /// Of a stage that has not begun.
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            watermark: Watermark::MIN,
+            output: Watermark::MIN,
+            now: None,
+            shares: Vec::new(),
+            account: StageAccount::default(),
+        }
+    }
+
     fn merge(&mut self, other: Self) {
         self.watermark = self.watermark.min(other.watermark);
         self.output = self.output.min(other.output);

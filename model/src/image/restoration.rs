@@ -8,11 +8,11 @@ use super::bytes::Input;
 use super::dirty::Dirty;
 use super::part::{ShardPart, merged};
 use super::segment::{Shape, StoredSegment, TableId, entry, segments};
-use super::{ImageError, form, kinds, other_plan, pages, table_mut};
+use super::{Begins, ImageError, form, kinds, other_plan, pages, table_mut};
 use crate::epoch::Epoch;
-use crate::key::KeyGroup;
+use crate::key::{KeyGroup, Placing};
 use crate::memory::RestoredPage;
-use crate::plan::Plan;
+use crate::plan::{Plan, Stage};
 use crate::shard::Shard;
 use crate::symbol::Symbols;
 use hashbrown::{HashMap, HashSet};
@@ -37,6 +37,10 @@ pub struct Restoration {
     gone: HashSet<EntryName, Random>,
     /// Entries that have gone in this one: it may have them anew.
     gone_now: Vec<EntryName>,
+    begins: Option<Begins>,
+    /// Whether the next cut hands over everything, so that nothing of what is read here is read
+    /// again: it holds what is forgotten, or what lies in another group now.
+    is_rewritten: bool,
 }
 
 impl Restoration {
@@ -50,12 +54,30 @@ impl Restoration {
         shards: usize,
         parts: &[Vec<u8>],
     ) -> Result<Self, ImageError> {
-        let parts = parts.iter().map(|part| ShardPart::read(part, &plan));
+        Self::but(plan, symbols, shards, parts, None)
+    }
+
+    /// The same, but for what begins anew.
+    ///
+    /// # Errors
+    /// The bytes are damaged, of another version, or do not hold what is to go on.
+    pub fn but(
+        plan: Arc<Plan>,
+        symbols: Arc<Symbols>,
+        shards: usize,
+        parts: &[Vec<u8>],
+        begins: Option<Begins>,
+    ) -> Result<Self, ImageError> {
+        let parts = parts.iter().map(|part| ShardPart::read(part, &plan, begins.as_ref()));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let is_placed_anew = begins.as_ref().is_some_and(|begins| begins.is_placed_anew);
         let mut made = Vec::with_capacity(shards);
-        for (id, part) in (0..shards).zip(merged(parts, shards)) {
+        for (id, part) in (0..shards).zip(merged(parts, shards, is_placed_anew)) {
             let mut shard = Shard::new(Arc::clone(&plan), Arc::clone(&symbols), id, shards);
-            shard.take_part(part)?;
+            shard.take_part(part, begins.as_ref())?;
+            if let Some(begins) = &begins {
+                shard.begin(begins);
+            }
             for (stage, machine) in plan.stages.iter().zip(&mut shard.machines) {
                 for kind in kinds(machine) {
                     let words = form(machine, *kind, stage, &symbols).name_words();
@@ -74,6 +96,8 @@ impl Restoration {
             epoch: Epoch::NONE,
             gone: HashSet::default(),
             gone_now: Vec::new(),
+            is_rewritten: begins.as_ref().is_some_and(|begins| !begins.stages.is_empty()),
+            begins,
         })
     }
 
@@ -90,11 +114,20 @@ impl Restoration {
 
     fn take_segment(&mut self, epoch: Epoch, segment: StoredSegment<'_>) -> Result<(), ImageError> {
         let StoredSegment { kind, group, is_base, shape, mut entries, .. } = segment;
-        if group.0 >= self.plan.key_groups {
+        let begins = self.begins.as_ref();
+        if begins.is_some_and(|begins| begins.forgets(segment.stage, &self.plan)) {
+            if kind.in_pages().is_some() {
+                return Err(ImageError::InPages);
+            }
+            self.is_rewritten = true;
+            return Ok(());
+        }
+        let is_placed_anew = begins.is_some_and(|begins| begins.is_placed_anew);
+        if group.0 >= self.plan.key_groups && !is_placed_anew {
             return Err(other_plan("the number of key groups"));
         }
-        let id = group.shard(self.plan.key_groups, self.shards.len());
-        let Some(stage) = self.plan.stage(segment.stage) else {
+        let plan = Arc::clone(&self.plan);
+        let Some(stage) = plan.stage(segment.stage) else {
             return Err(other_plan(&format!("stage `{}`", segment.stage)));
         };
         let table_id = TableId { stage: stage.id, kind };
@@ -106,6 +139,14 @@ impl Restoration {
             self.based.insert((table_id, group), epoch);
         }
         Shape::of(stage).check(shape)?;
+        if kind.in_pages().is_some() && begins.is_some_and(Begins::changes) {
+            return Err(ImageError::InPages);
+        }
+        if is_placed_anew {
+            self.is_rewritten = true;
+            return self.place_anew(stage, table_id, entries);
+        }
+        let id = group.shard(plan.key_groups, self.shards.len());
         if let (Some(kind), Some(shard)) = (kind.in_pages(), self.shards.get_mut(id)) {
             while !entries.is_empty() {
                 let known = pages::known(group, &mut entries)?;
@@ -144,6 +185,42 @@ impl Restoration {
         Ok(())
     }
 
+    /// Puts the entries of a segment where their keys lie now.
+    fn place_anew(
+        &mut self,
+        stage: &Stage,
+        table_id: TableId,
+        mut entries: Input<'_>,
+    ) -> Result<(), ImageError> {
+        let (plan, symbols) = (Arc::clone(&self.plan), Arc::clone(&self.symbols));
+        let mut placing = Placing::of_stage(&plan, stage);
+        while !entries.is_empty() {
+            let (name, content) = entry(&mut entries)?;
+            if content.is_empty() {
+                self.gone_now.push((table_id, name.0.into()));
+                continue;
+            }
+            if is_gone(&self.gone, table_id, name) {
+                continue;
+            }
+            let machines = self.shards.first().and_then(|s| s.machines.get(stage.id.index()));
+            let Some(machine) = machines else { continue };
+            let (key, _) =
+                form(machine, table_id.kind, stage, &symbols).name(&mut Input(name.0))?;
+            let group = placing.group(&key, &symbols);
+            let id = group.shard(plan.key_groups, self.shards.len());
+            let machine = self.shards.get_mut(id);
+            let machine = machine.and_then(|shard| shard.machines.get_mut(stage.id.index()));
+            let Some(machine) = machine else { continue };
+            let form = form(machine, table_id.kind, stage, &symbols);
+            let Some(table) = table_mut(machine, table_id.kind) else {
+                return Err(other_plan(&format!("the window or trigger of `{}`", stage.name)));
+            };
+            table.install(name, content, &form)?;
+        }
+        Ok(())
+    }
+
     /// The shards.
     pub fn finish(mut self) -> Vec<Shard> {
         let has_cycles = self.plan.engine.pace().is_some();
@@ -155,7 +232,10 @@ impl Restoration {
             for machine in &mut shard.machines {
                 for kind in kinds(machine) {
                     let table = table_mut(machine, *kind);
-                    if let Some(dirty) = table.and_then(|table| table.dirty().as_mut()) {
+                    let Some(table) = table else { continue };
+                    if self.is_rewritten {
+                        *table.dirty() = None;
+                    } else if let Some(dirty) = table.dirty() {
                         dirty.settle();
                     }
                 }

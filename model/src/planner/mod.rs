@@ -175,6 +175,12 @@ fn check_trigger(grouping: &Grouping, errors: &mut Vec<PlanError>) {
     }
 }
 
+/// The grouping that a stage is of: its own, or that of the list above its full sums.
+pub fn grouping_of<'a>(job: &'a Job, stage: &str) -> Option<&'a Grouping> {
+    let find = |name: &str| results::find(job, name);
+    find(stage).or_else(|| find(stage.strip_suffix(compile::ALL)?))
+}
+
 /// The type of a field of the rows that a grouping reads.
 fn type_of(job: &Job, grouping: &Grouping, name: &str) -> Option<Type> {
     let fields = fields_of(job, grouping);

@@ -54,6 +54,14 @@ impl Alignment {
         Self { max_drift, turns: vec![Turn::Unheard; partitions], heads: vec![None; partitions] }
     }
 
+    /// Takes over what a stored partition had at hand last.
+    pub(crate) fn recall(&mut self, partition: usize, (image, stored): (&Self, usize)) {
+        let head = image.heads.get(stored).copied().flatten();
+        if let Some(known) = self.heads.get_mut(partition) {
+            *known = head;
+        }
+    }
+
     /// A reader has records at hand, the earliest at `head`.
     pub(crate) fn waits(&mut self, partition: usize, head: EventTime) {
         self.set(partition, Turn::Waits);

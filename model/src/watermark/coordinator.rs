@@ -7,6 +7,7 @@
 
 use super::alignment::{Alignment, Grant};
 use super::partition::{Partition, PartitionState, Progress, Reader};
+use super::renumbering::Renumbering;
 use super::settings::{AllIdle, ProgressRules};
 use super::standing::Standstill;
 use crate::engine::Cycle;
@@ -56,23 +57,40 @@ impl Coordinator {
         self.partitions.push(Partition::unheard(idle_after, self.shares.len()));
     }
 
-    /// Goes on where `image` was stored, whose partitions are idle after `idle_after` now.
-    pub fn restore_under(&mut self, image: Self, idle_after: Option<Span>) {
-        *self = Self { rules: self.rules, now: None, ..image };
-        for partition in &mut self.partitions {
-            partition.idle_after = idle_after;
-        }
+    /// Goes on where `image` was stored, with all its partitions, which are idle after `idle_after`
+    /// now; `renumbering` says which shares of the image there are.
+    pub fn restore_under(
+        &mut self,
+        image: &Self,
+        idle_after: Option<Span>,
+        renumbering: &Renumbering,
+    ) {
+        self.partitions.clear();
+        image.partitions.iter().for_each(|_| self.add_partition(idle_after));
+        let partitions = (0..image.partitions.len()).map(Some).collect();
+        self.alignment = Alignment::new(self.rules.max_drift, image.partitions.len());
+        self.restore(image, &Renumbering { partitions, shares: renumbering.shares.clone() });
     }
 
-    /// Goes on where `image` was stored, under the settings of this one. The time in between is no
-    /// silence of anybody, and whoever reads tells anew what it has: what was left of a span before
-    /// somebody is idle, or windows time out, is left, and passes once readers have caught up.
-    pub fn restore(&mut self, image: Self) {
-        let settings: Vec<_> = self.partitions.iter().map(|known| known.idle_after).collect();
-        *self = Self { rules: self.rules, now: None, ..image };
-        for (partition, idle_after) in self.partitions.iter_mut().zip(settings) {
-            partition.idle_after = idle_after;
+    /// Goes on where `image` was stored, under the settings of this one; `renumbering` says which
+    /// partitions and shares of the image they are. The time in between is no silence of anybody,
+    /// and whoever reads tells anew what it has: what was left of a span before somebody is idle, or
+    /// windows time out, is left, and passes once readers have caught up. A partition that was not
+    /// there has to be heard of, or known to be idle, before the watermark rises.
+    pub fn restore(&mut self, image: &Self, renumbering: &Renumbering) {
+        for (number, stored) in renumbering.partitions.iter().enumerate() {
+            let stored = stored.and_then(|stored| Some((stored, image.partitions.get(stored)?)));
+            if let (Some(own), Some((stored, known))) = (self.partitions.get_mut(number), stored) {
+                own.restore(known, renumbering.shares_of(&known.shares, known.watermark));
+                self.alignment.recall(number, (&image.alignment, stored));
+            }
         }
+        self.watermark = image.watermark;
+        self.shares = renumbering.shares_of(&image.shares, image.watermark);
+        self.has_risen = image.has_risen;
+        self.standstill = image.standstill.clone();
+        self.closings = image.closings;
+        self.now = None;
     }
 
     /// Takes a report; returns the pipeline's watermark if it rose. A report of a partition that

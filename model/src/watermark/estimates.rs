@@ -11,6 +11,7 @@ use super::estimator::{Estimator, Marks, TooFar};
 use super::generator::{Generator, Surroundings};
 use super::partition::{Progress, Reader};
 use super::percentile::Percentile;
+use super::renumbering::Renumbering;
 use super::settings::{Estimation, ProgressRules};
 use super::standing::Standing;
 use crate::row::RowBatch;
@@ -184,13 +185,13 @@ impl Estimates {
     }
 
     /// Goes on where `image` was stored, under the settings of this one.
-    pub fn restore(&mut self, image: EstimatesImage) {
+    pub fn restore(&mut self, image: EstimatesImage, renumbering: &Renumbering) {
         self.find(image.generators.len());
         for (estimator, stored) in self.estimators.iter_mut().zip(image.generators) {
-            estimator.generator.restore(stored);
+            estimator.generator.restore(stored, renumbering);
         }
         if let (Some(together), Some(stored)) = (&mut self.together, image.together) {
-            together.restore_under(stored, self.estimation.settings.idle_after);
+            together.restore_under(&stored, self.estimation.settings.idle_after, renumbering);
         }
     }
 }
@@ -301,7 +302,7 @@ mod tests {
         before.stand(&[AtEnd, Behind]);
         let mut after = partitioned();
         let stored = postcard::to_stdvec(&before.image()).unwrap();
-        after.restore(postcard::from_bytes(&stored).unwrap());
+        after.restore(postcard::from_bytes(&stored).unwrap(), &Renumbering::default());
         assert_eq!(after.watermark(), mark(2_995));
         let states = after.standing().unwrap().partitions;
         let states: Vec<_> = states.iter().map(|standing| standing.state).collect();

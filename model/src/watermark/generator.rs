@@ -5,6 +5,7 @@
 //! promises only rises.
 
 use super::percentile::{Lateness, Percentile};
+use super::renumbering::Renumbering;
 use super::settings::{FutureSkew, WatermarkSettings, WatermarkSpec};
 use crate::time::{EventTime, ProcessingTime, Span, Watermark};
 use serde::{Deserialize, Serialize};
@@ -85,9 +86,22 @@ impl Generator {
         &self.settings
     }
 
-    /// Goes on where `image` was stored, under the settings of this one.
-    pub fn restore(&mut self, image: Self) {
-        *self = Self { settings: self.settings, ..image };
+    /// Goes on where `image` was stored, under the settings of this one; `renumbering` says which
+    /// shares of the image they are. What was promised stays so; how late records are is measured
+    /// anew where something else is asked of it.
+    pub fn restore(&mut self, image: Self, renumbering: &Renumbering) {
+        let asks_the_same = renumbering.has_same_shares(image.shares.len())
+            && image.settings.spec == self.settings.spec
+            && image.settings.lateness_records == self.settings.lateness_records;
+        // Also where another kind of estimate takes over, which tells by something else.
+        let promised = image.watermark().max(image.promised);
+        *self = Self {
+            settings: self.settings,
+            head: image.head,
+            promised,
+            shares: renumbering.shares_of(&image.shares, promised),
+            lateness: if asks_the_same { image.lateness } else { self.lateness.take() },
+        };
     }
 
     /// Takes notice of the event time of the next record.
@@ -287,6 +301,25 @@ mod tests {
         let mut generator = self::generator(WatermarkSpec::EndOfInput);
         generator.observe(at(5), now(None));
         assert_eq!(generator.watermark(), Watermark::MIN);
+    }
+
+    #[test]
+    fn another_estimate_takes_over_what_was_promised() {
+        let percentile = percent(50.0);
+        let spec = WatermarkSpec::Percentile { percentile, out_of_orderness: Span::ZERO };
+        let wider = WatermarkSpec::Bounded { out_of_orderness: Span::from_millis(30) };
+        for (spec, after_110) in
+            [(BOUNDED, 100), (wider, 80), (spec, 110), (WatermarkSpec::Punctuated, 90)]
+        {
+            let mut stored = generator(BOUNDED);
+            stored.observe(at(100), now(None));
+            let settings = settings(spec, FutureSkew::Clock(Span::from_millis(50)));
+            let mut restored = Generator::new(settings, &[percentile]);
+            restored.restore(stored, &Renumbering { shares: vec![None], partitions: Vec::new() });
+            assert_eq!(restored.shares, [mark(90)], "{spec:?}");
+            restored.observe(at(110), now(None));
+            assert_eq!(restored.watermark(), mark(after_110), "{spec:?}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod generator;
 mod partition;
 mod percentile;
 mod punctuation;
+mod renumbering;
 mod settings;
 mod standing;
 
@@ -31,6 +32,7 @@ pub use generator::{Generator, Observed, Punctuated, Surroundings};
 pub use partition::{PartitionState, Progress, Reader};
 pub use percentile::Percentile;
 pub use punctuation::Punctuation;
+pub use renumbering::Renumbering;
 pub use settings::{
     AllIdle, Clamped, Estimation, FutureSkew, ProgressRules, WatermarkSettings, WatermarkSpec,
 };

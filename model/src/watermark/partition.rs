@@ -111,6 +111,11 @@ impl Partition {
         }
     }
 
+    /// Goes on where `stored` was, with these second watermarks.
+    pub(crate) fn restore(&mut self, stored: &Self, shares: Vec<Watermark>) {
+        *self = Self { idle_after: self.idle_after, shares, ..stored.clone() };
+    }
+
     /// Takes a report, where the pipeline's watermark is `given`.
     pub(crate) fn report(&mut self, report: &Progress, given: Watermark) {
         if self.state == PartitionState::Finished {

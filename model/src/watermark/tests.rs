@@ -380,6 +380,39 @@ fn a_backlog_does_not_turn_into_late_data_where_it_is_read_in_step() {
     assert_eq!(late_in_catch_up(None), 60, "without it, nearly all of it does");
 }
 
+#[test]
+fn a_restart_finds_partitions_by_their_numbers_and_waits_for_new_ones() {
+    let mut stored = Coordinator::new(ProgressRules::default(), &[IDLE_AFTER; 2], 1);
+    for (partition, watermark) in [(0, 30), (1, 20)] {
+        let report = records(partition, watermark);
+        stored.progress(&Progress { shares: vec![mark(watermark + 5)], ..report });
+    }
+    let stored = stored;
+    let standing = |all: &Coordinator| {
+        let partitions = all.standing().partitions;
+        partitions.iter().map(|known| known.watermark).collect::<Vec<_>>()
+    };
+    let begin = |partitions: &[Option<usize>], shares: &[Option<usize>]| {
+        let (idle_after, count) = (vec![IDLE_AFTER; partitions.len()], shares.len());
+        let mut all = Coordinator::new(ProgressRules::default(), &idle_after, count);
+        let renumbering = Renumbering { partitions: partitions.into(), shares: shares.into() };
+        all.restore(&stored, &renumbering);
+        all
+    };
+    // In another order, and without the one that held all back.
+    assert_eq!(standing(&begin(&[Some(1), Some(0)], &[Some(0)])), [mark(20), mark(30)]);
+    let mut alone = begin(&[Some(0)], &[]);
+    assert_eq!(alone.watermark(), mark(20), "what was given out stays");
+    assert_eq!(alone.progress(&records(0, 31)), Some(mark(31)));
+    // A new one is waited for, and takes nothing back.
+    let mut more = begin(&[Some(0), None, Some(1)], &[None, Some(0)]);
+    assert_eq!(standing(&more), [mark(30), Watermark::MIN, mark(20)]);
+    assert_eq!((more.watermark(), more.shares()), (mark(20), &[mark(20), mark(25)][..]));
+    assert_eq!(more.progress(&records(2, 30)), None);
+    assert_eq!(more.progress(&records(1, 10)), None);
+    assert_eq!(more.progress(&records(1, 25)), Some(mark(25)));
+}
+
 #[derive(Debug, Clone)]
 enum Fact {
     Report(Progress),
@@ -454,7 +487,8 @@ proptest! {
 /// The same coordinator in a process that begins later.
 fn restarted(all: &Coordinator, rules: ProgressRules, partitions: usize) -> Coordinator {
     let mut next = coordinator(rules, partitions);
-    next.restore(postcard::from_bytes(&postcard::to_stdvec(all).unwrap()).unwrap());
+    let stored = postcard::from_bytes(&postcard::to_stdvec(all).unwrap()).unwrap();
+    next.restore(&stored, &Renumbering::none(stored.partitions.len(), stored.shares().len()));
     next
 }
 

@@ -2,7 +2,7 @@
 
 use super::feed::{Done, Feed, Records};
 use crate::bench::BenchError;
-use nilometer_actors::checkpoint::{Checkpoint, Shape};
+use nilometer_actors::checkpoint::{Changes, Checkpoint, Shape};
 use nilometer_actors::credit::Limits;
 use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, SourcePart, StatePart};
 use nilometer_connectors::memory::{MemorySink, MemorySource};
@@ -99,8 +99,10 @@ pub(super) fn plan() -> Result<Arc<Plan>, BenchError> {
 fn state_part(path: &Path, epoch: u32) -> Result<StatePart, BenchError> {
     let store = Database::open(Directory::open(path, "bench")?, "bench")?;
     let (sources, sinks) = ([Arc::from(SOURCE)], [Arc::from(SINK)]);
-    let checkpoint = Checkpoint::load(&store, Shape { sources: &sources, sinks: &sinks })
-        .map_err(|error| BenchError::Engine(error.to_string()))?;
+    let changes = Changes::default();
+    let shape = Shape { sources: &sources, sinks: &sinks, changes: &changes };
+    let checkpoint =
+        Checkpoint::load(&store, shape).map_err(|error| BenchError::Engine(error.to_string()))?;
     let interval = Span::from_millis(epoch.into());
     let (store, host) = (Box::new(store), Vec::new());
     Ok(StatePart { store, interval, bounds: Bounds::default(), memory: None, host, checkpoint })
