@@ -118,6 +118,14 @@ struct Line {
     closed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_no_effect: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overflow: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_step: Option<u64>,
     no_window: u64,
     panes: u64,
     retracts: u64,
@@ -125,13 +133,21 @@ struct Line {
 
 impl Line {
     const fn of(account: &StageAccount) -> Self {
+        const fn unless_none(number: u64) -> Option<u64> {
+            if number > 0 { Some(number) } else { None }
+        }
         Self {
             on_time: account.on_time,
             late: account.late,
             expired: account.expired,
             closed: account.closed,
             // Only custom windows refuse anything.
-            refused: if account.refused > 0 { Some(account.refused) } else { None },
+            refused: unless_none(account.refused),
+            // Only sequences know these.
+            late_no_effect: unless_none(account.late_no_effect),
+            duplicate: unless_none(account.duplicate),
+            overflow: unless_none(account.overflow),
+            unknown_step: unless_none(account.unknown_step),
             no_window: account.no_window,
             panes: account.panes,
             retracts: account.retracts,
@@ -158,9 +174,10 @@ pub enum Imbalance {
     },
     /// Window copies of a stage have more or fewer outcomes than were assigned.
     #[error(
-        "the account of stage `{}` does not balance: assigned {} is not on time {} + late {} + expired {} + closed {} + refused {}; this is a fault of nilometer, please report it",
+        "the account of stage `{}` does not balance: assigned {} is not on time {} + late {} + expired {} + closed {} + refused {} + late without effect {} + duplicate {} + overflow {} + unknown step {}; this is a fault of nilometer, please report it",
         .0.name, .0.account.assigned, .0.account.on_time, .0.account.late, .0.account.expired,
-        .0.account.closed, .0.account.refused
+        .0.account.closed, .0.account.refused, .0.account.late_no_effect, .0.account.duplicate,
+        .0.account.overflow, .0.account.unknown_step
     )]
     Stage(Box<StageSummary>),
     /// A stage that reads records was not given all of their copies.
@@ -291,6 +308,7 @@ mod tests {
             sinks: vec!["out".into()],
             late: None,
             of: None,
+            sequence: None,
         };
         let host = KeyColumn { name: "host".into(), each: vec!["a".into(), "b".into()] };
         let exporter = KeyColumn::plain("exporter");
@@ -378,7 +396,7 @@ mod tests {
             ),
             (
                 |outcome| outcome.shards[0].accounts[0].expired = 1,
-                "stage `hosts` does not balance: assigned 14 is not on time 13 + late 1 + expired 1 + closed 0 + refused 0;",
+                "stage `hosts` does not balance: assigned 14 is not on time 13 + late 1 + expired 1 + closed 0 + refused 0 + late without effect 0 + duplicate 0 + overflow 0 + unknown step 0;",
             ),
             (
                 |outcome| {

@@ -90,15 +90,20 @@ fn stages(summary: &Summary) -> String {
         ("expired", |account| account.expired),
         ("closed", |account| account.closed),
         ("refused", |account| account.refused),
+        ("late, no effect", |account| account.late_no_effect),
+        ("duplicate", |account| account.duplicate),
+        ("overflow", |account| account.overflow),
+        ("unknown step", |account| account.unknown_step),
         ("no window", |account| account.no_window),
         ("panes", |account| account.panes),
         ("retracts", |account| account.retracts),
     ];
     let stages = &summary.stages.0;
-    // Only custom windows refuse anything.
-    if stages.iter().all(|stage| stage.account.refused == 0) {
-        columns.retain(|(name, _)| *name != "refused");
-    }
+    // Only custom windows refuse anything, and only sequences know the rest.
+    let rare = ["refused", "late, no effect", "duplicate", "overflow", "unknown step"];
+    columns.retain(|(name, number)| {
+        !rare.contains(name) || stages.iter().any(|stage| number(&stage.account) > 0)
+    });
     let header: Vec<_> =
         std::iter::once("stage").chain(columns.iter().map(|(name, _)| *name)).collect();
     let row = |stage: &StageSummary| {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// A record falls into 0 to n windows; each is a copy, judged by itself. Of the copies assigned to
 /// a stage every one is in exactly one of `on_time`, `late`, `expired`, `closed` and
-/// `refused`. Where a stage groups results, each row of a change has copies, those that are taken
+/// `refused`; those of a sequence may also be in `late_no_effect`, `duplicate`, `overflow` and
+/// `unknown_step`. Where a stage groups results, each row of a change has copies, those that are taken
 /// back as well as those that come: they are judged together.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StageAccount {
@@ -23,6 +24,14 @@ pub struct StageAccount {
     pub closed: u64,
     /// Copies with which custom windows would have merged into one whose state was gone: dropped.
     pub refused: u64,
+    /// Of a sequence: records that came late for a session that was told, and changed nothing of it.
+    pub late_no_effect: u64,
+    /// Of a sequence: copies of records that had come: dropped.
+    pub duplicate: u64,
+    /// Of a sequence: records for which there was no room: dropped.
+    pub overflow: u64,
+    /// Of a sequence: records of steps that it does not know: left out.
+    pub unknown_step: u64,
     /// Records that fell into no window.
     pub no_window: u64,
     /// Rows of results that the stage's own filter left out, counted as they came.
@@ -46,7 +55,17 @@ pub struct StageAccount {
 impl StageAccount {
     /// Whether every copy has exactly one outcome.
     pub fn is_balanced(&self) -> bool {
-        let outcomes = [self.on_time, self.late, self.expired, self.closed, self.refused];
+        let outcomes = [
+            self.on_time,
+            self.late,
+            self.expired,
+            self.closed,
+            self.refused,
+            self.late_no_effect,
+            self.duplicate,
+            self.overflow,
+            self.unknown_step,
+        ];
         outcomes.into_iter().try_fold(0, u64::checked_add) == Some(self.assigned)
     }
 
@@ -58,6 +77,10 @@ impl StageAccount {
         self.expired += other.expired;
         self.closed += other.closed;
         self.refused += other.refused;
+        self.late_no_effect += other.late_no_effect;
+        self.duplicate += other.duplicate;
+        self.overflow += other.overflow;
+        self.unknown_step += other.unknown_step;
         self.no_window += other.no_window;
         self.filtered += other.filtered;
         self.failed += other.failed;
@@ -83,6 +106,8 @@ pub enum DropReason {
     Refused,
     /// It falls into no window.
     NoWindow,
+    /// There was no room for it.
+    Overflow,
 }
 
 impl DropReason {
@@ -93,6 +118,7 @@ impl DropReason {
             Self::Closed => "closed",
             Self::Refused => "refused",
             Self::NoWindow => "no_window",
+            Self::Overflow => "overflow",
         }
     }
 }

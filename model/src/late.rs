@@ -23,16 +23,19 @@ pub enum LateReason {
     Closed,
     /// It would have merged windows into one that has expired: it was dropped.
     Refused,
+    /// There was no room for it: it was dropped.
+    Overflow,
 }
 
 impl LateReason {
-    /// The name in output: `late`, `expired`, `closed` or `refused`.
+    /// The name in output: `late`, `expired`, `closed`, `refused` or `overflow`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Late => "late",
             Self::Expired => "expired",
             Self::Closed => "closed",
             Self::Refused => "refused",
+            Self::Overflow => "overflow",
         }
     }
 }
@@ -254,6 +257,7 @@ impl Aside {
             LateReason::Expired => self.drop(DropReason::Expired, key),
             LateReason::Closed => self.drop(DropReason::Closed, key),
             LateReason::Refused => self.drop(DropReason::Refused, key),
+            LateReason::Overflow => self.drop(DropReason::Overflow, key),
             LateReason::Late => {}
         }
     }
@@ -267,7 +271,10 @@ impl Aside {
     ) {
         let is_wanted = match reason {
             LateReason::Late => self.lists_late,
-            LateReason::Expired | LateReason::Closed | LateReason::Refused => self.lists_dropped,
+            LateReason::Expired
+            | LateReason::Closed
+            | LateReason::Refused
+            | LateReason::Overflow => self.lists_dropped,
         };
         if is_wanted {
             let (stage, key_words) = (self.stage, self.key_words);

@@ -2,8 +2,9 @@
 //!
 //! Read in this order: [`time`], [`value`], [`row`], [`key`], then [`plan`] (what is to be
 //! computed), [`planner`] (how it becomes a cascade), [`shard`] (all stages of a shard; the key
-//! actors are in `table`, `sliding`, `machine_table` and `topk`, how they fire in `firing` and
-//! `running`), and [`watermark`]. [`flow`] knows network flows, [`expr`] filters and derived fields.
+//! actors are in `table`, `sliding`, `machine_table`, `topk` and [`sequence`], how they fire in
+//! `firing` and `running`), and [`watermark`]. [`flow`] knows network flows, [`expr`] filters and
+//! derived fields.
 //!
 //! What is absent: a clock, files, sockets, threads, async, actors, hash order in any output.
 
@@ -45,6 +46,7 @@ mod round;
 pub mod row;
 mod rows;
 mod running;
+pub mod sequence;
 pub mod shard;
 mod sliding;
 pub mod symbol;

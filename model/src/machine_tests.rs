@@ -420,7 +420,9 @@ fn a_session_that_is_prolonged_again_and_again_has_one_deadline() {
     let mut run = run(sessions(10), trigger, AccumulationMode::Discarding, 0);
     let deadlines = |run: &Run| match &run.shard.machines[0] {
         Machine::Machines(table, _) => table.deadlines(),
-        Machine::Keys(..) | Machine::Sliding(..) | Machine::TopK(..) => panic!("sessions merge"),
+        Machine::Keys(..) | Machine::Sliding(..) | Machine::TopK(..) | Machine::Sequence(_) => {
+            panic!("sessions merge")
+        }
     };
     for time in 0..1_000 {
         run.records(&at(&[(time, 1)]));

@@ -90,6 +90,8 @@ fn visit(machine: &mut Machine, visitor: &mut impl Visit) {
         }
         Machine::Machines(table, _) => visitor.visit(TableKind::Machines, &mut **table),
         Machine::TopK(table) => visitor.visit(TableKind::Lists, &mut **table),
+        // Its sessions stay in memory, within bounds of their own.
+        Machine::Sequence(_) => {}
     }
 }
 
@@ -103,6 +105,7 @@ pub(crate) fn shelves(machine: &Machine) -> impl Iterator<Item = (TableKind, &Sh
         ],
         Machine::Machines(table, _) => [Some((TableKind::Machines, table.shelf_ref())), None],
         Machine::TopK(table) => [Some((TableKind::Lists, table.shelf_ref())), None],
+        Machine::Sequence(_) => [None, None],
     };
     shelves.into_iter().flatten().filter_map(|(kind, shelf)| Some((kind, shelf?)))
 }
@@ -117,6 +120,7 @@ pub(crate) fn shelves_mut(machine: &mut Machine) -> impl Iterator<Item = (TableK
         }
         Machine::Machines(table, _) => [Some((TableKind::Machines, table.shelf())), None],
         Machine::TopK(table) => [Some((TableKind::Lists, table.shelf())), None],
+        Machine::Sequence(_) => [None, None],
     };
     let shelves = shelves.into_iter().flatten();
     shelves.filter_map(|(kind, shelf)| Some((kind, shelf.as_deref_mut()?)))
@@ -377,6 +381,7 @@ fn held(machine: &Machine) -> usize {
         Machine::Sliding(table, _) => table.windows.held() + table.held(),
         Machine::Machines(table, _) => table.held(),
         Machine::TopK(table) => table.held(),
+        Machine::Sequence(table) => table.size().1,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::expr::TypedExpr;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::{AccumulationMode, Emission, StageId};
 use crate::row::{Field, RowLayout, Slot};
+use crate::sequence::spec::SequenceSpec;
 use crate::sliding::{Early, Manner};
 use crate::time::Span;
 use crate::trigger::Trigger;
@@ -112,6 +113,9 @@ pub struct Grouping {
     /// Reads the results of another grouping, as they change, in place of records. All names of the
     /// grouping are then names of results, see [`crate::planner::result_fields`].
     pub of: Option<OfSpec>,
+    /// Judges the records of each key as a chain of steps in place of grouping them. It has no
+    /// windows, triggers and aggregates of its own: its results are [`crate::sequence`]'s.
+    pub sequence: Option<Arc<SequenceSpec>>,
 }
 
 impl Grouping {
@@ -133,6 +137,17 @@ impl Grouping {
             sinks: Vec::new(),
             late: None,
             of: None,
+            sequence: None,
+        }
+    }
+
+    /// A sequence of the records of each `key`, without sinks; of late records none are allowed.
+    pub fn sequence(name: &str, key: Vec<KeyColumn>, spec: SequenceSpec) -> Self {
+        Self {
+            key,
+            mode: AccumulationMode::Retracting,
+            sequence: Some(Arc::new(spec)),
+            ..Self::new(name, WindowFn::Global)
         }
     }
 }
@@ -287,6 +302,8 @@ pub enum StageKind {
     Results,
     /// Lists the largest entries of a stage.
     TopK,
+    /// Judges the records of each key as a chain of steps.
+    Sequence,
 }
 
 /// One level of grouping.
@@ -321,6 +338,8 @@ pub struct Stage {
     pub late: Vec<LateSpec>,
     /// For a top-K: how entries are grouped and ranked.
     pub top_k: Option<TopK>,
+    /// For a sequence: how records are read and judged.
+    pub sequence: Option<SequenceInput>,
     /// Whether other stages read its deltas.
     pub has_children: bool,
     /// Whether other stages read its results, as they change.
@@ -357,7 +376,9 @@ impl Stage {
             WindowFn::Sliding { .. } => matches!(self.input, StageInput::Panes(_)),
             WindowFn::Session { .. } | WindowFn::Custom(_) => false,
         };
-        let has_changes = self.tells_changes || matches!(self.input, StageInput::Changes(_));
+        let has_changes = self.sequence.is_some()
+            || self.tells_changes
+            || matches!(self.input, StageInput::Changes(_));
         let is_usual = self.trigger.is_default() && self.emission == Emission::default();
         is_apart && is_usual && !has_changes && self.aggregates.sides() == 0
     }
@@ -366,7 +387,7 @@ impl Stage {
     /// it; `None` if they are not.
     pub(crate) fn slicing(&self, engine: Engine) -> Option<Early> {
         let StageInput::Records(_) = self.input else { return None };
-        if self.tells_changes {
+        if self.tells_changes || self.sequence.is_some() {
             // What was told of a window is kept with it.
             return None;
         }
@@ -384,7 +405,7 @@ impl Stage {
     /// Whether a record is copied into each window that holds it, under this engine.
     pub fn copies_records(&self, engine: Engine) -> bool {
         let reads_records = matches!(self.input, StageInput::Records(_));
-        reads_records && self.slicing(engine).is_none()
+        reads_records && self.sequence.is_none() && self.slicing(engine).is_none()
     }
 
     /// Whether it keeps totals beside deltas: for what sinks see, for what its trigger reads, or for
@@ -450,6 +471,25 @@ pub struct RecordCopy {
     pub key: KeyPacker,
     /// The input of each aggregate; `None` counts.
     pub inputs: Vec<Option<Slot>>,
+}
+
+/// How a sequence reads records.
+#[derive(Debug, Clone)]
+pub struct SequenceInput {
+    /// What is declared of it.
+    pub spec: Arc<SequenceSpec>,
+    /// Makes the key.
+    pub key: KeyPacker,
+    /// Slot with the name of the step.
+    pub step: Slot,
+    /// Slot with the status.
+    pub status: Option<Slot>,
+    /// Slot with the reason.
+    pub reason: Option<Slot>,
+    /// Slot with what is equal in copies of a record.
+    pub id: Option<Slot>,
+    /// Slots of what a session takes over.
+    pub carried: Vec<Slot>,
 }
 
 /// Slots of the interval that a record covers.

@@ -214,6 +214,23 @@ impl<'a> Feed<'a> {
         feed
     }
 
+    /// Records, if it brings any.
+    pub(crate) const fn records(&self) -> Option<&'a RowBatch> {
+        match self.start {
+            Some(Start::Records(batch)) => Some(batch),
+            Some(
+                Start::Watermark(_)
+                | Start::Cycle(_)
+                | Start::Exchange(_)
+                | Start::Mark(..)
+                | Start::Shares(_)
+                | Start::Tick(_)
+                | Start::Signal(_),
+            )
+            | None => None,
+        }
+    }
+
     fn brought(&self) -> Option<&'a Brought> {
         self.start.and_then(|start| start.brought_to(self.stage.id))
     }

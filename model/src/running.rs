@@ -65,6 +65,7 @@ impl Shard {
             fired.changes.clear();
         }
         self.hand_out(out);
+        self.check_room()?;
         if self.memory.is_some() {
             self.shrink();
             self.check_pages()?;
@@ -179,6 +180,12 @@ impl Shard {
                 }
             }
             Machine::TopK(table) => feed.give_list(table, aside),
+            Machine::Sequence(table) => {
+                if let Some(batch) = feed.records() {
+                    table.take(batch, symbols, own);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -200,6 +207,7 @@ impl Shard {
             Machine::Sliding(table, _) => table.fire(part, what, own, symbols),
             Machine::Machines(table, _) => table.fire(part, what, own, symbols),
             Machine::TopK(table) => table.fire(part, what, own, symbols),
+            Machine::Sequence(table) => table.fire(part, what, own, symbols),
         }
     }
 

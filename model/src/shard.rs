@@ -23,6 +23,7 @@ use crate::plan::{Plan, Stage, StageInput};
 use crate::round::{Round, Start, trailing};
 use crate::row::RowBatch;
 use crate::rows::ChangeReader;
+use crate::sequence::SequenceTable;
 use crate::sliding::SlidingTable;
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
@@ -51,6 +52,18 @@ pub enum StageError {
         stage: Box<str>,
         /// What happened.
         error: PageError,
+    },
+    /// A sequence keeps as much as it may, and is told to fail then.
+    #[error(
+        "sequence `{stage}` keeps {sessions} sessions in {bytes} bytes in one shard, as much as it may: raise `max_sessions` or `max_bytes`, or choose another `on_overflow`"
+    )]
+    NoRoom {
+        /// Name of the stage.
+        stage: Box<str>,
+        /// Sessions that it keeps.
+        sessions: usize,
+        /// Bytes that they take, about.
+        bytes: usize,
     },
 }
 
@@ -86,11 +99,15 @@ pub(crate) enum Machine {
     Sliding(Box<SlidingTable>, Shape),
     Machines(Box<MachineTable>, Shape),
     TopK(Box<TopKTable>),
+    Sequence(Box<SequenceTable>),
 }
 
 impl Machine {
-    fn new(stage: &Stage, symbols: &Symbols, engine: Engine) -> Self {
+    fn new(stage: &Stage, symbols: &Symbols, (engine, shards): (Engine, usize)) -> Self {
         let shape = Shape::new(stage);
+        if let Some(table) = SequenceTable::new(stage, symbols, (engine, shards)) {
+            return Self::Sequence(Box::new(table));
+        }
         if let Some(spec) = &stage.top_k {
             return Self::TopK(Box::new(TopKTable::new(stage, spec)));
         }
@@ -110,6 +127,7 @@ impl Machine {
             Self::Sliding(table, _) => table.windows.watermark,
             Self::Machines(table, _) => table.watermark,
             Self::TopK(table) => table.watermark,
+            Self::Sequence(table) => table.watermark,
         }
     }
 
@@ -120,6 +138,7 @@ impl Machine {
             Self::Sliding(table, _) => table.windows.watermark,
             Self::Machines(table, _) => table.output,
             Self::TopK(table) => table.watermark,
+            Self::Sequence(table) => table.output,
         }
     }
 
@@ -129,6 +148,7 @@ impl Machine {
             Self::Sliding(table, _) => &mut table.windows.account,
             Self::Machines(table, _) => &mut table.account,
             Self::TopK(table) => &mut table.account,
+            Self::Sequence(table) => &mut table.account,
         }
     }
 
@@ -138,6 +158,7 @@ impl Machine {
             Self::Sliding(table, _) => &table.windows.account,
             Self::Machines(table, _) => &table.account,
             Self::TopK(table) => &table.account,
+            Self::Sequence(table) => &table.account,
         }
     }
 }
@@ -179,7 +200,7 @@ impl Shard {
             machines: plan
                 .stages
                 .iter()
-                .map(|stage| Machine::new(stage, &symbols, plan.engine))
+                .map(|stage| Machine::new(stage, &symbols, (plan.engine, shards)))
                 .collect(),
             fired: plan.stages.iter().map(Fired::new).collect(),
             round: Round::default(),
@@ -301,6 +322,8 @@ impl Shard {
                 Machine::Sliding(table, _) => table.windows.touch_news(),
                 Machine::Machines(table, _) => table.touch_news(),
                 Machine::TopK(table) => table.touch_news(),
+                // What it tells depends on no cycle.
+                Machine::Sequence(_) => {}
             }
         }
     }
@@ -350,7 +373,30 @@ impl Shard {
             Machine::Sliding(table, _) => table.is_empty(),
             Machine::Machines(table, _) => table.is_empty(),
             Machine::TopK(table) => table.is_empty(),
+            Machine::Sequence(table) => table.is_empty(),
         })
+    }
+
+    /// Whether sources should wait until a sequence has room again.
+    pub fn is_full(&self) -> bool {
+        self.machines.iter().any(|machine| match machine {
+            Machine::Sequence(table) => table.is_full(),
+            Machine::Keys(..) | Machine::Sliding(..) | Machine::Machines(..) | Machine::TopK(_) => {
+                false
+            }
+        })
+    }
+
+    /// Whether a sequence keeps as much as it may, and is told to fail then.
+    pub(crate) fn check_room(&self) -> Result<(), StageError> {
+        for (stage, machine) in self.plan.stages.iter().zip(&self.machines) {
+            if let Machine::Sequence(table) = machine
+                && let Some((sessions, bytes)) = table.no_room
+            {
+                return Err(StageError::NoRoom { stage: stage.name.clone(), sessions, bytes });
+            }
+        }
+        Ok(())
     }
 
     /// The account of each stage, in plan order.
@@ -365,6 +411,7 @@ impl Shard {
             Machine::Sliding(table, _) => table.size(),
             Machine::Machines(table, _) => table.size(),
             Machine::TopK(table) => table.size(),
+            Machine::Sequence(table) => table.size(),
         };
         self.machines.iter().map(size).collect()
     }
@@ -397,6 +444,7 @@ impl Shard {
                 let windows = table.groups.iter().filter_map(|group| group.window);
                 windows.filter(|window| table.watermark.0 < window.end()).count()
             }
+            Machine::Sequence(table) => table.open(),
         };
         let of_machine = |machine: &Machine| in_memory(machine) + cold_windows(machine);
         self.machines.iter().map(of_machine).collect()
@@ -426,6 +474,10 @@ impl Shard {
                         .iter()
                         .filter_map(|group| Some((stage.id, group.parent.clone(), group.window?)));
                     windows.extend(open);
+                }
+                Machine::Sequence(table) => {
+                    let open = table.sessions();
+                    windows.extend(open.map(|(key, window)| (stage.id, key.into(), window)));
                 }
             }
         }

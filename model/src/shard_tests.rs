@@ -36,6 +36,7 @@ pub(crate) fn grouping(name: &str, key: &[&str], mode: AccumulationMode) -> Grou
         sinks: vec!["out".into()],
         late: None,
         of: None,
+        sequence: None,
     }
 }
 

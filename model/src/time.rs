@@ -116,7 +116,9 @@ impl ProcessingTime {
 }
 
 /// A length of time in milliseconds, never negative.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Span(i64);
 
 impl Span {

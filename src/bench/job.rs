@@ -103,6 +103,7 @@ impl Shape {
             sinks: vec![SINK.into()],
             late: None,
             of: None,
+            sequence: None,
         }
     }
 }

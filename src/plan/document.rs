@@ -1,6 +1,7 @@
 //! The plan as a document with a stable schema: what `--format json` prints, and what the other
 //! formats are drawn from.
 
+use super::sequence::SequenceDocument;
 use crate::config::{Pipeline, Setting};
 use crate::state::StateReport;
 use nilometer_model::engine::{Engine, Pace};
@@ -86,6 +87,9 @@ pub struct StageDocument {
     /// Where copies of records go that come late.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<LateDocument>,
+    /// How it judges records as a chain of steps; left out where it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<SequenceDocument>,
 }
 
 /// Which panes come, and what time they carry.
@@ -209,6 +213,7 @@ impl EngineDocument {
 /// What decides when a stage emits: its trigger, or the engine in its place.
 fn trigger(stage: &Stage, engine: Engine) -> String {
     match engine {
+        Engine::Streaming if stage.sequence.is_some() => "when a session is over".into(),
         Engine::Streaming => stage.trigger.to_string(),
         Engine::MicroBatch(_) => "with every cycle that changes it".into(),
         Engine::Batch => "once, at the end of all input".into(),
@@ -219,13 +224,15 @@ impl StageDocument {
     fn new(stage: &Stage, plan: &Plan) -> Self {
         let parent = stage.input.parent().and_then(|id| plan.stages.get(id.index()));
         let reads = parent.map_or_else(|| RECORDS.into(), |parent| parent.name.to_string());
-        let aggregates =
-            stage.aggregates.accumulators().iter().map(|aggregate| AggregateDocument {
-                name: aggregate.name.to_string(),
-                function: aggregate.function.name(),
-                exact: aggregate.is_exact(),
-                error: aggregate.error(),
-            });
+        // A session is a record, not a result of aggregates.
+        let is_group = stage.sequence.is_none();
+        let aggregates = stage.aggregates.accumulators().iter().filter(|_| is_group);
+        let aggregates = aggregates.map(|aggregate| AggregateDocument {
+            name: aggregate.name.to_string(),
+            function: aggregate.function.name(),
+            exact: aggregate.is_exact(),
+            error: aggregate.error(),
+        });
         Self {
             name: stage.name.to_string(),
             kind: stage.kind,
@@ -243,6 +250,7 @@ impl StageDocument {
             sinks: owned(&stage.sinks),
             notes: notes(stage, plan.engine),
             late: stage.late.iter().map(LateDocument::new).collect(),
+            sequence: SequenceDocument::new(stage),
         }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) fn dot(plan: &PlanDocument) -> String {
         let shape = match stage.kind {
             StageKind::Window | StageKind::Rollup | StageKind::Results => "box",
             StageKind::TopK => "invtrapezium",
+            StageKind::Sequence => "cds",
         };
         let label = quoted(&label(stage));
         out.push_str(&format!("  {} [shape = {shape}, label = {label}];\n", quoted(&stage.name)));
@@ -45,6 +46,7 @@ pub(crate) fn mermaid(plan: &PlanDocument) -> String {
         let (open, close) = match stage.kind {
             StageKind::Window | StageKind::Rollup | StageKind::Results => ("[", "]"),
             StageKind::TopK => ("[/", "\\]"),
+            StageKind::Sequence => ("[[", "]]"),
         };
         out.push_str(&format!("  {}{open}\"{label}\"{close}\n", node(&stage.name)));
         let arrow = if stage.exchanged { "-.->" } else { "-->" };

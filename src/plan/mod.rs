@@ -2,6 +2,7 @@
 
 mod document;
 mod graph;
+mod sequence;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -70,8 +70,12 @@ fn headline(stage: &StageDocument) -> String {
         StageKind::Rollup => "rollup",
         StageKind::Results => "results",
         StageKind::TopK => "top-K",
+        StageKind::Sequence => "sequence",
     };
     let span = |millis| display_span(Span::from_millis(millis));
+    if stage.sequence.is_some() {
+        return format!("{}  ({kind})", stage.name);
+    }
     let mut window = match stage.window.size_ms {
         None => stage.window.kind.to_owned(),
         Some(size) => format!("{} {}", stage.window.kind, span(size)),
@@ -112,7 +116,9 @@ fn details(stage: &StageDocument) -> Vec<String> {
             .extend(rejected.map(|other| format!("       not {}: {}", other.parent, other.reason)));
     }
     lines.push(format!("key    {key}"));
-    if stage.kind != StageKind::TopK {
+    if let Some(sequence) = &stage.sequence {
+        lines.extend(sequence.lines());
+    } else if stage.kind != StageKind::TopK {
         let aggregates = stage.aggregates.iter().map(|aggregate| {
             let error = aggregate.error.as_ref();
             let error = error.map_or_else(String::new, |error| format!(" (approximate: {error})"));

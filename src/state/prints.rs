@@ -60,7 +60,9 @@ fn records(pipeline: &Pipeline, grouping: &Grouping) -> Settings {
 fn fields(grouping: &Grouping) -> BTreeSet<Box<str>> {
     let columns = grouping.key.iter().flat_map(|column| &column.each);
     let values = grouping.aggregates.iter().flat_map(|aggregate| &aggregate.fields);
-    columns.chain(values).chain(&grouping.gap_field).cloned().collect()
+    let sequence = grouping.sequence.iter().flat_map(|sequence| sequence.fields());
+    let named = columns.chain(values).chain(&grouping.gap_field).cloned();
+    named.chain(sequence.map(Into::into)).collect()
 }
 
 /// Expressions over what a grouping reads.

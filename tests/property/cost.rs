@@ -39,6 +39,7 @@ fn grouping(name: &str, key: &[&str], size: i64, mode: AccumulationMode) -> Grou
         sinks: vec!["out".into()],
         late: None,
         of: None,
+        sequence: None,
     }
 }
 

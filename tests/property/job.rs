@@ -282,6 +282,7 @@ fn grouping(name: &str, choices: Choices, is_split: bool, style: Style) -> Group
         sinks: if choices.is_observed { vec!["out".into()] } else { Vec::new() },
         late: None,
         of: None,
+        sequence: None,
     }
 }
 

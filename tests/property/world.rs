@@ -382,7 +382,10 @@ impl World {
         for dropped in out.dropped {
             match dropped.reason {
                 DropReason::Expired => {}
-                DropReason::NoWindow | DropReason::Closed | DropReason::Refused => continue,
+                DropReason::NoWindow
+                | DropReason::Closed
+                | DropReason::Refused
+                | DropReason::Overflow => continue,
             }
             let stage = &self.plan.stages[dropped.stage.index()];
             let name = stage.name.strip_suffix("/all").unwrap_or(&stage.name);

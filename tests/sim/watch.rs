@@ -327,7 +327,7 @@ impl Watch {
                     self.expired.insert(place.clone());
                 }
                 LateReason::Closed => probes.hit("closed record"),
-                LateReason::Refused => {}
+                LateReason::Refused | LateReason::Overflow => {}
             }
             let record = copy.position.offset as usize;
             let group = self.groups[&record];

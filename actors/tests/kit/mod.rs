@@ -62,6 +62,7 @@ fn grouping(name: &str, key: &[&str]) -> Grouping {
         sinks: vec!["out".into()],
         late: None,
         of: None,
+        sequence: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod human;
 mod late;
 mod output;
 mod pane_json;
+mod session_json;
 mod summary;
 mod table;
 mod value;
@@ -23,6 +24,7 @@ mod tests;
 pub use csv_rows::columns as csv_columns;
 pub use late::{LateWriter, write_record};
 pub use pane_json::write_pane;
+pub use session_json::write_session;
 pub use table::{TableSettings, TableSink};
 
 use crate::sink::{Held, Sink, SinkError};
@@ -158,6 +160,9 @@ impl Sink for PaneWriter {
         for pane in panes(batch, stage) {
             let lines = &mut self.output.lines;
             match &self.encoder {
+                Encoder::Pane if stage.sequence.is_some() => {
+                    write_session(&plan.name, stage, pane, &self.symbols, lines);
+                }
                 Encoder::Pane => write_pane(&plan.name, stage, pane, &self.symbols, lines),
                 Encoder::Summary(summaries) => summaries.write(stage, pane, &self.symbols, lines),
                 Encoder::Csv(rows) => rows.write(stage, pane, &self.symbols, lines),

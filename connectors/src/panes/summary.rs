@@ -133,7 +133,7 @@ fn write_head(stage: &Stage, pane: PaneRef<'_>, out: &mut String) {
     write_json_text(&stage.name, out);
     out.push_str(match stage.kind {
         StageKind::TopK => ",\"aggregation_type\":\"TOPK\"",
-        StageKind::Window | StageKind::Rollup | StageKind::Results => {
+        StageKind::Window | StageKind::Rollup | StageKind::Results | StageKind::Sequence => {
             ",\"aggregation_type\":\"TOTAL\""
         }
     });

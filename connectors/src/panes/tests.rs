@@ -43,6 +43,7 @@ pub(super) fn grouping(
         sinks: vec!["out".into()],
         late: None,
         of: None,
+        sequence: None,
     }
 }
 

@@ -32,6 +32,7 @@ fn grouping(name: &str, key: &[&str], aggregates: Vec<AggregateSpec>) -> Groupin
         sinks: vec!["out".into()],
         late: None,
         of: None,
+        sequence: None,
     }
 }
 

@@ -8,6 +8,8 @@ use crate::plan::{
     AggregateSpec, Grouping, Job, KeyColumn, Plan, Stage, StageInput, StageKind, Ties, TopKSpec,
 };
 use crate::planner::grouping_of;
+use crate::sequence::spec::{SequenceSpec, Which};
+use crate::time::Span;
 use crate::window::{WindowFn, display_span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -121,6 +123,9 @@ impl Settings<'_> {
         for (accumulator, spec) in stage.aggregates.accumulators().iter().zip(specs) {
             set(&format!("aggregates.{}", accumulator.name), aggregate(accumulator, spec));
         }
+        for (name, value) in grouping.sequence.iter().flat_map(|spec| sequence(spec)) {
+            set(name, value);
+        }
         if let (StageKind::TopK, Some(spec)) = (stage.kind, &grouping.top_k) {
             set("top_k", top_k(spec));
         }
@@ -164,7 +169,9 @@ impl Settings<'_> {
     fn kept(&self) -> &'static str {
         let Self { plan, stage, .. } = self;
         let engine: Engine = plan.engine;
-        if stage.top_k.is_some() {
+        if stage.sequence.is_some() {
+            "sessions"
+        } else if stage.top_k.is_some() {
             "lists"
         } else if stage.is_plain() {
             if stage.keeps_total() { "windows with totals" } else { "windows" }
@@ -229,6 +236,51 @@ fn aggregate(accumulator: &Accumulator, spec: &AggregateSpec) -> String {
     };
     let spread = if spec.spread { ", spread" } else { "" };
     format!("{name}({fields}{parameters}{spread})")
+}
+
+/// What a sequence reads, its chain, and what ends a session: records are kept by the numbers of their
+/// steps, as they were judged when they came.
+fn sequence(spec: &SequenceSpec) -> [(&'static str, String); 3] {
+    let optional = |name: &Option<Box<str>>| name.as_deref().unwrap_or("-").to_owned();
+    let carried = spec.carried.iter().map(|carried| match carried.which {
+        Which::First => format!("first {}", carried.field),
+        Which::Last => format!("last {}", carried.field),
+    });
+    let reads = format!(
+        "step {}, status {}, reason {}, id {}, carry {}",
+        spec.step,
+        optional(&spec.status),
+        optional(&spec.reason),
+        optional(&spec.id),
+        carried.collect::<Vec<_>>().join(" and "),
+    );
+    let span = |span: Option<Span>| span.map_or("-".into(), display_span);
+    let steps = spec.steps.iter().map(|step| {
+        format!(
+            "{}{}{} (start {}; success {}; failure {}; timeout {}; slow {})",
+            step.name,
+            if step.optional { " optional" } else { "" },
+            if step.repeatable { " repeatable" } else { "" },
+            step.start.join(" "),
+            step.success.join(" "),
+            step.failure.join(" "),
+            span(step.step_timeout),
+            span(step.slow_after),
+        )
+    });
+    let sessions = format!(
+        "end with {}; idle {}, age {}, records {}; success {}; regress {:?}; release {:?}; at {:?}",
+        spec.ends.join(" "),
+        display_span(spec.idle_timeout),
+        display_span(spec.max_session_duration),
+        spec.max_events_per_session,
+        if spec.close_on_success { "ends" } else { "goes on" },
+        spec.regress,
+        spec.release,
+        spec.output_time,
+    );
+    let steps = steps.collect::<Vec<_>>().join(" > ");
+    [("reads", reads), ("steps", steps), ("sessions", sessions)]
 }
 
 fn top_k(spec: &TopKSpec) -> String {

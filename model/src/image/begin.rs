@@ -63,6 +63,9 @@ impl Shard {
                     (table.watermark, table.output) = (reached, reached);
                 }
                 Some(Machine::TopK(table)) => table.watermark = reached,
+                Some(Machine::Sequence(table)) => {
+                    (table.watermark, table.output) = (reached, reached);
+                }
                 None => {}
             }
         }

@@ -22,6 +22,7 @@ mod pages;
 mod part;
 mod restoration;
 mod segment;
+mod sequences;
 mod slices;
 mod windows;
 
@@ -96,6 +97,7 @@ const fn kinds(machine: &Machine) -> &'static [TableKind] {
         Machine::Sliding(..) => &[TableKind::Windows, TableKind::Slices],
         Machine::Machines(..) => &[TableKind::Machines],
         Machine::TopK(_) => &[TableKind::Lists],
+        Machine::Sequence(_) => &[TableKind::Sequences],
     }
 }
 
@@ -107,8 +109,13 @@ fn table_mut(machine: &mut Machine, kind: TableKind) -> Option<&mut dyn Keyed> {
         (Machine::Sliding(table, _), TableKind::Slices) => Some(&mut **table),
         (Machine::Machines(table, _), TableKind::Machines) => Some(&mut **table),
         (Machine::TopK(table), TableKind::Lists) => Some(&mut **table),
+        (Machine::Sequence(table), TableKind::Sequences) => Some(&mut **table),
         (
-            Machine::Keys(..) | Machine::Sliding(..) | Machine::Machines(..) | Machine::TopK(_),
+            Machine::Keys(..)
+            | Machine::Sliding(..)
+            | Machine::Machines(..)
+            | Machine::TopK(_)
+            | Machine::Sequence(_),
             TableKind::Windows
             | TableKind::Slices
             | TableKind::Machines
@@ -116,7 +123,8 @@ fn table_mut(machine: &mut Machine, kind: TableKind) -> Option<&mut dyn Keyed> {
             | TableKind::WindowPages
             | TableKind::SlicePages
             | TableKind::MachinePages
-            | TableKind::ListPages,
+            | TableKind::ListPages
+            | TableKind::Sequences,
         ) => None,
     }
 }
@@ -131,7 +139,7 @@ fn form<'a>(
     let is_apart = match machine {
         Machine::Keys(table, _) => table.cells.is_apart(),
         Machine::Sliding(table, _) => kind == TableKind::Windows && table.windows.cells.is_apart(),
-        Machine::Machines(..) => false,
+        Machine::Machines(..) | Machine::Sequence(_) => false,
         Machine::TopK(_) => true,
     };
     let key = stage.top_k.as_ref().map_or(&stage.key, |top_k| &top_k.parent);

@@ -5,7 +5,7 @@ use super::{IMAGE_VERSION, ImageError, other_plan};
 use crate::account::StageAccount;
 use crate::plan::Plan;
 use crate::shard::{Machine, Shard};
-use crate::time::{ProcessingTime, Watermark};
+use crate::time::{ProcessingTime, Span, Watermark};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ struct StagePart {
     output: Watermark,
     /// The last tick, where triggers wait for it.
     now: Option<ProcessingTime>,
+    /// For how long the clock has run, where sessions wait for it.
+    active: Span,
     /// The second watermarks that the trigger waits for.
     shares: Vec<Watermark>,
     account: StageAccount,
@@ -46,6 +48,12 @@ fn stage_part(name: &str, machine: &Machine) -> StagePart {
             ..part
         },
         Machine::TopK(table) => StagePart { watermark: table.watermark, ..part },
+        Machine::Sequence(table) => StagePart {
+            watermark: table.watermark,
+            output: table.output,
+            active: table.active,
+            ..part
+        },
     }
 }
 
@@ -68,6 +76,10 @@ fn take_stage_part(machine: &mut Machine, part: StagePart) -> Result<(), ImageEr
             }
         }
         Machine::TopK(table) => table.watermark = part.watermark,
+        Machine::Sequence(table) => {
+            (table.watermark, table.output) = (part.watermark, part.output);
+            table.active = part.active;
+        }
     }
     Ok(())
 }
@@ -190,6 +202,7 @@ impl StagePart {
             watermark: Watermark::MIN,
             output: Watermark::MIN,
             now: None,
+            active: Span::ZERO,
             shares: Vec::new(),
             account: StageAccount::default(),
         }
@@ -199,6 +212,7 @@ impl StagePart {
         self.watermark = self.watermark.min(other.watermark);
         self.output = self.output.min(other.output);
         self.now = self.now.min(other.now);
+        self.active = self.active.min(other.active);
         for (share, other) in self.shares.iter_mut().zip(other.shares) {
             *share = other.min(*share);
         }

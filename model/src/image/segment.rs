@@ -30,10 +30,12 @@ pub enum TableKind {
     MachinePages,
     /// Pages of top-K lists.
     ListPages,
+    /// Sessions of sequences. These do not leave memory: what bounds them is their own.
+    Sequences,
 }
 
 impl TableKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Windows,
         Self::Slices,
         Self::Machines,
@@ -42,6 +44,7 @@ impl TableKind {
         Self::SlicePages,
         Self::MachinePages,
         Self::ListPages,
+        Self::Sequences,
     ];
 
     /// Of the entries that pages of this kind hold; `None` if these are no pages.
@@ -51,7 +54,7 @@ impl TableKind {
             Self::SlicePages => Some(Self::Slices),
             Self::MachinePages => Some(Self::Machines),
             Self::ListPages => Some(Self::Lists),
-            Self::Windows | Self::Slices | Self::Machines | Self::Lists => None,
+            Self::Windows | Self::Slices | Self::Machines | Self::Lists | Self::Sequences => None,
         }
     }
 
@@ -62,6 +65,7 @@ impl TableKind {
             Self::Slices | Self::SlicePages => Self::SlicePages,
             Self::Machines | Self::MachinePages => Self::MachinePages,
             Self::Lists | Self::ListPages => Self::ListPages,
+            Self::Sequences => Self::Sequences,
         }
     }
 
@@ -76,6 +80,7 @@ impl TableKind {
             Self::SlicePages => 5,
             Self::MachinePages => 6,
             Self::ListPages => 7,
+            Self::Sequences => 8,
         }
     }
 }

@@ -201,6 +201,7 @@ impl<T> ShardNode<T> {
         match mark {
             Mark::Watermark(watermark) => {
                 self.step(|shard, output| shard.watermark(watermark, output));
+                self.give_back();
             }
             Mark::Shares(shares) => {
                 self.step(|shard, output| shard.shares(&shares, output));
@@ -227,6 +228,7 @@ impl<T> ShardNode<T> {
     pub fn tick(&mut self, now: ProcessingTime) {
         if !self.has_ended {
             self.step(|shard, output| shard.tick(now, output));
+            self.give_back();
         }
     }
 
@@ -353,6 +355,10 @@ impl<T> ShardNode<T> {
     }
 
     fn give_back(&mut self) {
+        // Whoever waits for room gets nothing to read.
+        if self.shard.is_full() && !self.has_ended && !self.has_failed {
+            return;
+        }
         for (to, credit) in self.backlog.due() {
             self.out.push(FromShard::Returned { to, credit });
         }

@@ -3,14 +3,15 @@
 
 use super::derive::{Node, aggregate_sources, column_sources};
 use super::results::{read_fields, source};
-use super::{PlanError, aggregate_layout, copies, fields_of, type_of, window_fields};
+use super::{PlanError, copies, fields_of, results_layout, type_of, window_fields};
 use crate::aggregate::AggregateLayout;
 use crate::engine::Engine;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::StageId;
 use crate::plan::{
     ChangeInput, Exchange, Grouping, Job, OfSpec, PaneCopy, PaneInput, Plan, RecordCopy,
-    RecordInput, ResultSource, SpreadSlots, Stage, StageInput, StageKind, TopK, TopKSpec,
+    RecordInput, ResultSource, SequenceInput, SpreadSlots, Stage, StageInput, StageKind, TopK,
+    TopKSpec,
 };
 use crate::row::{Field, RowLayout, Slot};
 use crate::trigger::Trigger;
@@ -120,6 +121,7 @@ fn row_layout(job: &Job, nodes: &[Node], shard_by: &[Box<str>]) -> Result<RowLay
         let aggregates = grouping.aggregates.iter();
         read.extend(aggregates.flat_map(|aggregate| &aggregate.fields).map(|name| &**name));
         read.extend(grouping.gap_field.as_deref());
+        read.extend(grouping.sequence.iter().flat_map(|sequence| sequence.fields()));
         read.extend(window_fields(grouping));
         if grouping.window.is_by_key() {
             read.extend(job.phase.as_ref().map(|phase| &*phase.field));
@@ -195,7 +197,8 @@ impl Compiler<'_> {
             name: column.name.clone(),
             ty: self.type_of(grouping, column.each.first().map(|name| &**name)),
         }));
-        let aggregates = aggregate_layout(&grouping.aggregates, &fields_of(self.job, grouping));
+        let aggregates = results_layout(grouping, &fields_of(self.job, grouping));
+        let sequence = self.sequence_input(grouping, &key);
         let input = match (node.parent, &grouping.of) {
             (None, _) => StageInput::Records(self.record_input(grouping, &key, &self.row)),
             (Some(parent), Some(of)) => {
@@ -212,6 +215,7 @@ impl Compiler<'_> {
             id,
             name: grouping.name.clone(),
             kind: match &input {
+                StageInput::Records(_) if sequence.is_some() => StageKind::Sequence,
                 StageInput::Records(_) => StageKind::Window,
                 StageInput::Panes(_) => StageKind::Rollup,
                 StageInput::Changes(_) => StageKind::Results,
@@ -232,6 +236,7 @@ impl Compiler<'_> {
             sinks: grouping.sinks.clone(),
             late: Vec::new(),
             top_k: None,
+            sequence,
             has_children: false,
             tells_changes: false,
             exchange: None,
@@ -370,6 +375,22 @@ impl Compiler<'_> {
             gap: grouping.gap_field.as_ref().and_then(|field| layout.slot(field)),
             window: window_fields(grouping).iter().filter_map(|field| layout.slot(field)).collect(),
         }
+    }
+
+    /// How a sequence reads records.
+    fn sequence_input(&self, grouping: &Grouping, key: &KeyLayout) -> Option<SequenceInput> {
+        let spec = grouping.sequence.clone()?;
+        let slot = |name: &Option<Box<str>>| self.slot(name.as_deref()?);
+        let columns = grouping.key.iter().filter_map(|column| self.slot(column.each.first()?));
+        Some(SequenceInput {
+            key: KeyPacker::from_row(key, &columns.collect::<Vec<_>>()),
+            step: self.slot(&spec.step)?,
+            status: slot(&spec.status),
+            reason: slot(&spec.reason),
+            id: slot(&spec.id),
+            carried: spec.carried.iter().filter_map(|carried| self.slot(&carried.field)).collect(),
+            spec,
+        })
     }
 
     /// How a grouping reads the results of `parent`.

@@ -46,6 +46,24 @@ fn depth(nodes: &[Node], node: &Node) -> usize {
     depth
 }
 
+/// What is not to choose: what a grouping of results, or a sequence, reads.
+fn given(job: &Job, index: usize, grouping: &Grouping) -> Option<Node> {
+    let (parent, reason) = match &grouping.of {
+        Some(of) => (
+            job.groupings.iter().position(|parent| parent.name == of.grouping),
+            format!(
+                "groups the results of {}, as they change: minus the old, plus the new",
+                of.grouping
+            ),
+        ),
+        None if grouping.sequence.is_some() => {
+            (None, "reads records: it needs each of them, in order".to_owned())
+        }
+        None => return None,
+    };
+    Some(Node { grouping: index, parent, is_parent: false, reason, rejected: Vec::new() })
+}
+
 fn choose(job: &Job, index: usize) -> Node {
     let mut rejected = Vec::new();
     let mut best: Option<(usize, Cost)> = None;
@@ -58,17 +76,8 @@ fn choose(job: &Job, index: usize) -> Node {
             rejected,
         };
     };
-    if let Some(of) = &grouping.of {
-        return Node {
-            grouping: index,
-            parent: job.groupings.iter().position(|parent| parent.name == of.grouping),
-            is_parent: false,
-            reason: format!(
-                "groups the results of {}, as they change: minus the old, plus the new",
-                of.grouping
-            ),
-            rejected,
-        };
+    if let Some(node) = given(job, index, grouping) {
+        return node;
     }
     for (other, parent) in job.groupings.iter().enumerate() {
         if other == index || !job.cascade {
@@ -182,6 +191,9 @@ pub(super) fn aggregate_sources(
 fn why_not(job: &Job, child: &Grouping, parent: &Grouping) -> Option<String> {
     if let Some(of) = &parent.of {
         return Some(format!("it groups the results of {}, not records", of.grouping));
+    }
+    if parent.sequence.is_some() {
+        return Some("it judges records, and does not add them up".to_owned());
     }
     for column in &child.key {
         if column_sources(column, parent).is_none() {

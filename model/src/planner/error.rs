@@ -1,6 +1,7 @@
 //! What can be wrong with what was asked for.
 
 use crate::expr::BindError;
+use crate::sequence::check::SequenceError;
 use crate::trigger::Closing;
 
 /// A mistake in what was asked for.
@@ -75,6 +76,14 @@ pub enum PlanError {
         found: usize,
         /// How many there must be.
         expected: usize,
+    },
+    /// A sequence cannot be judged so.
+    #[error("sequence `{grouping}`: {error}")]
+    Sequence {
+        /// The sequence.
+        grouping: Box<str>,
+        /// What is wrong with it.
+        error: SequenceError,
     },
     /// A whole-number setting is out of range.
     #[error("grouping `{grouping}`: {what} must be at least 1")]

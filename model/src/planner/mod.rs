@@ -15,6 +15,7 @@ mod compile;
 mod derive;
 mod error;
 mod results;
+mod sequences;
 
 pub use error::PlanError;
 pub use results::{chain, fields_of, result_fields};
@@ -23,6 +24,7 @@ use crate::aggregate::{AggregateLayout, Function};
 use crate::engine::Engine;
 use crate::plan::{AggregateSpec, Grouping, Job, Plan};
 use crate::row::Field;
+use crate::sequence::record_layout;
 use crate::sliding::Manner;
 use crate::time::Span;
 use crate::value::Type;
@@ -75,6 +77,7 @@ fn check(job: &Job) -> Vec<PlanError> {
             continue;
         }
         results::check(job, grouping, &mut errors);
+        sequences::check(job, grouping, &mut errors);
         check_columns(job, grouping, &mut errors);
         check_aggregates(job, grouping, &mut errors);
         check_top_k(job, grouping, &mut errors);
@@ -207,6 +210,14 @@ pub fn aggregate_layout(specs: &[AggregateSpec], fields: &[Field]) -> AggregateL
         };
         (spec.name.clone(), spec.function, ty)
     }))
+}
+
+/// The results of a grouping of rows with `fields`: its accumulators, or the records of its sessions.
+pub(crate) fn results_layout(grouping: &Grouping, fields: &[Field]) -> AggregateLayout {
+    match &grouping.sequence {
+        Some(sequence) => record_layout(sequence, fields),
+        None => aggregate_layout(&grouping.aggregates, fields),
+    }
 }
 
 fn check_fields(job: &Job, grouping: &Grouping, names: &[Box<str>], errors: &mut Vec<PlanError>) {

@@ -9,6 +9,7 @@ use crate::expr::Refinement;
 use crate::pane::{AccumulationMode, TimestampCombiner};
 use crate::plan::{Grouping, Job, OfSpec, ResultSource};
 use crate::row::{Field, RowLayout};
+use crate::sequence::record_fields;
 use crate::symbol::Symbols;
 use crate::time::Span;
 use crate::value::Type;
@@ -68,12 +69,15 @@ pub fn result_fields(grouping: &Grouping, fields: &[Field]) -> Vec<Field> {
         let known = known.and_then(|name| fields.iter().find(|field| field.name == *name));
         Field { name: column.name.clone(), ty: known.map_or(Type::U64, |field| field.ty) }
     };
-    let aggregates = super::aggregate_layout(&grouping.aggregates, fields);
+    let aggregates = super::results_layout(grouping, fields);
     // A list that an aggregate makes is for sinks: no row holds it.
     let results = aggregates.accumulators().iter().filter(|aggregate| !aggregate.is_own_text());
     let results = results
         .map(|aggregate| Field { name: aggregate.name.clone(), ty: aggregate.result_type() });
-    let bounds = WINDOW_FIELDS.iter().map(|(name, _)| Field::new(name, Type::I64));
+    // A session tells its own times.
+    let has_window = grouping.sequence.is_none();
+    let bounds = WINDOW_FIELDS.iter().filter(|_| has_window);
+    let bounds = bounds.map(|(name, _)| Field::new(name, Type::I64));
     grouping.key.iter().map(column).chain(results).chain(bounds).collect()
 }
 
@@ -85,7 +89,10 @@ fn derived_fields(of: &OfSpec) -> impl Iterator<Item = Field> + '_ {
 /// Where a field of a row of `parent`'s results comes from.
 pub(super) fn source(parent: &Grouping, name: &str) -> ResultSource {
     let column = parent.key.iter().position(|column| &*column.name == name);
-    let aggregate = || parent.aggregates.iter().position(|aggregate| &*aggregate.name == name);
+    let aggregate = || match &parent.sequence {
+        Some(sequence) => record_fields(sequence).iter().position(|(_, known)| &**known == name),
+        None => parent.aggregates.iter().position(|aggregate| &*aggregate.name == name),
+    };
     let bound = || WINDOW_FIELDS.iter().find(|(known, _)| *known == name);
     column
         .map(ResultSource::Key)
@@ -151,13 +158,17 @@ pub(super) fn check(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>)
         errors.push(PlanError::MergingResults { grouping, of, window: window() });
     }
     let is_timeless = parent.window == WindowFn::Global
+        && parent.sequence.is_none()
         && parent.emission.timestamp == TimestampCombiner::EndOfWindow;
     if is_timeless && grouping.window != WindowFn::Global {
         let (grouping, of) = (name.clone(), of.clone());
         errors.push(PlanError::EndlessResults { grouping, of, window: window() });
     }
-    if grouping.allowed_lateness < parent.allowed_lateness {
-        let [own, needed] = [grouping.allowed_lateness, parent.allowed_lateness].map(display_span);
+    let corrected_within = parent.sequence.as_ref().map_or(parent.allowed_lateness, |sequence| {
+        sequence.corrected_within(parent.allowed_lateness)
+    });
+    if grouping.allowed_lateness < corrected_within {
+        let [own, needed] = [grouping.allowed_lateness, corrected_within].map(display_span);
         let (grouping, of) = (name.clone(), of.clone());
         errors.push(PlanError::ShorterLateness { grouping, of, own, needed });
     }

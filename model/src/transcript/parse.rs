@@ -338,14 +338,19 @@ fn expectation(word: &str, cursor: &mut Cursor<'_>) -> Result<Expectation, Probl
 
 fn reason(cursor: &mut Cursor<'_>) -> Result<DropReason, Problem> {
     let word = cursor.clone().word();
-    let reasons =
-        [DropReason::Expired, DropReason::Closed, DropReason::Refused, DropReason::NoWindow];
+    let reasons = [
+        DropReason::Expired,
+        DropReason::Closed,
+        DropReason::Refused,
+        DropReason::NoWindow,
+        DropReason::Overflow,
+    ];
     match reasons.into_iter().find(|reason| reason.name() == word) {
         Some(reason) => {
             cursor.word();
             Ok(reason)
         }
-        None => Err(cursor.missing("a reason (expired, closed, refused or no_window)")),
+        None => Err(cursor.missing("a reason (expired, closed, refused, no_window or overflow)")),
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod options;
 pub(crate) mod quantity;
 pub(crate) mod reader;
 pub(crate) mod scalar;
+pub(crate) mod sequence;
 pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod state;
@@ -27,6 +28,7 @@ use lists::{List, Names, Tables};
 use quantity::{Limit, Size};
 use reader::Presence::{Default, Optional, Required};
 use scalar::{Whole, raw_names};
+use sequence::RawSequence;
 use sink::RawSink;
 use source::RawSource;
 use state::RawState;
@@ -61,6 +63,8 @@ raw_table! {
         defaults: RawDefaults = Optional,
         /// Groupings wanted.
         group: Tables<RawGroup> = Default("[]"),
+        /// Sequences wanted: records of a key, judged as a chain of steps.
+        sequence: Tables<RawSequence> = Default("[]"),
         /// Outputs; without any, panes go to stdout.
         sink: Tables<RawSink> = Default(r#"[{ name = "stdout", kind = "stdout" }]"#),
     }

@@ -15,11 +15,15 @@ use super::{ConfigErrors, Look, Pipeline, load_text};
 use std::fmt::Write as _;
 
 /// What completes the text of a case, by name.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("pipeline", "[pipeline]\nname = \"p\"\n"),
     (
         "record",
         "[record]\ntime = \"t\"\nfields = { k = \"text\", v = \"i64\", f = \"f64\", u = \"u8\" }\n",
+    ),
+    (
+        "steps",
+        "[record]\ntime = \"t\"\nfields = { k = \"text\", step = \"text\", st = \"text\", v = \"i64\", w = \"u32\" }\n",
     ),
     ("udp", "[[source]]\nkind = \"udp\"\nlisten = \"127.0.0.1:2055\"\n"),
     ("watermark", "[watermark]\nout_of_orderness = \"2m\"\n"),

@@ -77,6 +77,9 @@ impl Expressions {
         let read = read.chain(aggregates.flat_map(|aggregate| &aggregate.fields));
         let read = read.chain(of_records().filter_map(|grouping| grouping.gap_field.as_ref()));
         let mut read: BTreeSet<&str> = read.map(|field| &**field).collect();
+        read.extend(
+            of_records().flat_map(|grouping| &grouping.sequence).flat_map(|it| it.fields()),
+        );
         let mut extra: BTreeSet<&str> = self.filter.iter().flat_map(TypedExpr::fields).collect();
         read.extend(&extra);
         // A derived field uses only those above it, so one pass from the last finds all.

@@ -56,6 +56,11 @@ impl Scope {
         Self { fields, broken: Vec::new(), is_flow: false, is_live, sinks }
     }
 
+    /// The names of sinks.
+    pub(crate) const fn sinks(&self) -> &SinkNames {
+        &self.sinks
+    }
+
     /// The fields of the records, if they are known.
     pub(crate) fn known_fields(&self) -> Option<&[Field]> {
         self.fields.as_deref()
@@ -114,11 +119,14 @@ impl Scope {
     }
 }
 
-/// The groupings; one that is wrong is reported and left out.
+/// The groupings, sequences first; one that is wrong is reported and left out.
 pub(crate) fn groups(raw: &RawConfig, scope: &Scope, problems: &mut Problems) -> Vec<Grouping> {
-    let Some(groups) = raw.group.value() else { return Vec::new() };
+    let (Some(groups), Some(sequences)) = (raw.group.value(), raw.sequence.value()) else {
+        return Vec::new();
+    };
     let tables = &groups.tables;
-    if tables.is_empty() && groups.is_whole {
+    let has_sequences = !sequences.tables.is_empty() || !sequences.is_whole;
+    if tables.is_empty() && groups.is_whole && !has_sequences {
         problems.add_with_help(
             raw.place,
             "there is nothing to compute",
@@ -126,9 +134,11 @@ pub(crate) fn groups(raw: &RawConfig, scope: &Scope, problems: &mut Problems) ->
         );
     }
     let names = tables.iter().filter_map(|group| group.name.get());
-    check_unique("group", names.map(|name| (name.value.as_str(), name.place)), problems);
-    let mut made: Vec<(Grouping, Vec<Field>)> = Vec::new();
-    for group in results::in_order(tables, problems) {
+    let names = names.chain(sequences.tables.iter().filter_map(|sequence| sequence.name.get()));
+    let what = if has_sequences { "group or sequence" } else { "group" };
+    check_unique(what, names.map(|name| (name.value.as_str(), name.place)), problems);
+    let mut made: Vec<(Grouping, Vec<Field>)> = super::sequences::sequences(raw, scope, problems);
+    for group in results::in_order((tables, &sequences.tables), problems) {
         let Some((scope, of)) = results::reads(group, &made, scope, problems) else { continue };
         let grouping = grouping(group, &scope, problems);
         made.extend(grouping.map(|made| (Grouping { of, ..made }, scope.fields().to_vec())));
@@ -184,6 +194,7 @@ fn grouping(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Gr
         sinks,
         late: late?,
         of: None,
+        sequence: None,
     })
 }
 

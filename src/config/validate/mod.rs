@@ -15,6 +15,7 @@ mod names;
 mod outputs;
 mod planned;
 mod results;
+mod sequences;
 mod state;
 mod triggers;
 mod watermarks;

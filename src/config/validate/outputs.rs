@@ -89,11 +89,14 @@ const fn format(raw: RawSinkFormat) -> SinkFormat {
 pub(crate) fn default_sinks(raw: &RawConfig, settings: &mut Vec<Setting>) {
     let all: Json = SinkNames::new(raw).panes.into();
     let groups = raw.group.value().map_or(&[][..], |groups| &groups.tables);
-    for name in groups.iter().filter(|group| group.sinks.is_absent()) {
-        if let Some(name) = name.name.value() {
-            let path = ["group".to_owned(), name.clone(), "sinks".to_owned()];
-            insert(settings, Setting::new(&path, all.clone(), Origin::Default));
-        }
+    let groups = groups.iter().filter(|group| group.sinks.is_absent());
+    let groups = groups.filter_map(|group| Some(("group", group.name.value()?)));
+    let sequences = raw.sequence.value().map_or(&[][..], |sequences| &sequences.tables);
+    let sequences = sequences.iter().filter(|sequence| sequence.sinks.is_absent());
+    let sequences = sequences.filter_map(|known| Some(("sequence", known.name.value()?)));
+    for (table, name) in groups.chain(sequences) {
+        let path = [table.to_owned(), name.clone(), "sinks".to_owned()];
+        insert(settings, Setting::new(&path, all.clone(), Origin::Default));
     }
 }
 

@@ -43,6 +43,7 @@ fn place(error: &PlanError, raw: &RawConfig) -> Place {
         | PlanError::TopKOfSide { grouping, .. }
         | PlanError::UnknownResult { grouping, .. }
         | PlanError::Expression { grouping, .. }
+        | PlanError::Sequence { grouping, .. }
         | PlanError::LosesData { grouping, .. } => grouping,
         PlanError::TopKOfSessions { grouping }
         | PlanError::TooManyCopies { grouping, .. }

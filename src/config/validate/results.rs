@@ -6,13 +6,17 @@ use super::groups::Scope;
 use crate::config::problem::Problems;
 use crate::config::raw::group::RawGroup;
 use crate::config::raw::reader::Given;
+use crate::config::raw::sequence::RawSequence;
 use nilometer_model::plan::{Grouping, OfSpec};
 use nilometer_model::planner::{chain, result_fields};
 use nilometer_model::row::Field;
 
 /// The groups, each after the one whose results it reads; those that read results which cannot be
 /// made are reported and left out.
-pub(super) fn in_order<'a>(groups: &'a [RawGroup], problems: &mut Problems) -> Vec<&'a RawGroup> {
+pub(super) fn in_order<'a>(
+    (groups, sequences): (&'a [RawGroup], &[RawSequence]),
+    problems: &mut Problems,
+) -> Vec<&'a RawGroup> {
     let mut depths = Vec::new();
     for group in groups {
         let Some(name) = group.name.value() else {
@@ -22,7 +26,7 @@ pub(super) fn in_order<'a>(groups: &'a [RawGroup], problems: &mut Problems) -> V
         };
         match chain(name, |name| named(groups, name)?.of.value().map(String::as_str)) {
             Ok(names) => {
-                report_unknown(groups, group, problems);
+                report_unknown((groups, sequences), group, problems);
                 depths.push((names.len(), group));
             }
             Err(cycle) => report_circle(group, &cycle, problems),
@@ -36,12 +40,18 @@ fn named<'a>(groups: &'a [RawGroup], name: &str) -> Option<&'a RawGroup> {
     groups.iter().find(|group| group.name.value().is_some_and(|known| known == name))
 }
 
-fn report_unknown(groups: &[RawGroup], group: &RawGroup, problems: &mut Problems) {
+fn report_unknown(
+    (groups, sequences): (&[RawGroup], &[RawSequence]),
+    group: &RawGroup,
+    problems: &mut Problems,
+) {
     let Given::Value(of) = &group.of else { return };
-    if named(groups, &of.value).is_none() {
+    let of_sequences = sequences.iter().filter_map(|sequence| sequence.name.value());
+    let is_sequence = of_sequences.clone().any(|name| *name == of.value);
+    if !is_sequence && named(groups, &of.value).is_none() {
         let names = groups.iter().filter_map(|group| group.name.value());
         let others = names.filter(|name| Some(*name) != group.name.value());
-        let known = others.map(String::as_str);
+        let known = others.chain(of_sequences).map(String::as_str);
         problems.add_unknown(of.place, ("group", &of.value), known);
     }
 }

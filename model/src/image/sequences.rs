@@ -1,0 +1,206 @@
+//! Entries of a table of sequences: the sessions of a key, record by record, and what was told of
+//! them. Steps are numbers of the plan; statuses, reasons and what is carried are texts.
+
+use super::ImageError;
+use super::bytes::{Input, put_number, put_signed};
+use super::dirty::Dirty;
+use super::form::Form;
+use super::keyed::Keyed;
+use crate::pane::Timing;
+use crate::sequence::{
+    Cause, Class, Closed, Closing, Entry, Issued, Marks, Rules, SequenceTable, Sessions, small,
+    typed,
+};
+use crate::time::{EventTime, Span};
+use crate::value::Type;
+
+const IS_TOLD_EARLY: u8 = 1;
+const WAITS: u8 = 2;
+
+/// The types of what a record holds beside its place: of the reason, and of what is carried.
+struct Kinds {
+    reason: Type,
+    carried: Vec<Type>,
+}
+
+impl Kinds {
+    fn of(rules: &Rules, form: &Form<'_>) -> Self {
+        let type_of = |name: &str| {
+            let aggregates = form.aggregates();
+            let found = aggregates.find(name).and_then(|at| aggregates.accumulators().get(at));
+            found.map_or(Type::Text, |field| field.ty)
+        };
+        let carried = rules.spec.carried.iter().map(|carried| type_of(&carried.field));
+        Self { reason: type_of("reason"), carried: carried.collect() }
+    }
+}
+
+fn put_entry(entry: &Entry, (rules, kinds): (&Rules, &Kinds), form: &Form<'_>, out: &mut Vec<u8>) {
+    put_signed(out, entry.time.as_millis());
+    put_number(out, u64::from(entry.partition));
+    put_number(out, entry.offset);
+    out.extend_from_slice(&[entry.step, entry.class as u8, entry.marks.0]);
+    if rules.has_id() {
+        out.extend_from_slice(&entry.id.to_le_bytes());
+    }
+    form.put_datum(out, typed(entry.status(), Type::Text));
+    form.put_datum(out, typed(entry.reason(), kinds.reason));
+    for (field, ty) in kinds.carried.iter().enumerate() {
+        form.put_datum(out, typed(entry.carried(field), *ty));
+    }
+}
+
+fn entry(
+    input: &mut Input<'_>,
+    (rules, kinds): (&Rules, &Kinds),
+    form: &Form<'_>,
+) -> Result<Entry, ImageError> {
+    let time = EventTime::from_millis(input.signed()?);
+    let (partition, offset) = (input.small()?, input.number()?);
+    let [step, class, marks] = input.array()?;
+    let class = Class::ALL.into_iter().find(|known| *known as u8 == class);
+    let class = class.ok_or(ImageError::Damaged("a status is of no known kind"))?;
+    let id = if rules.has_id() { u64::from_le_bytes(input.array()?) } else { 0 };
+    let mut entry = Entry::new(time, (partition, offset), (step, class));
+    (entry.id, entry.marks) = (id, Marks(marks));
+    entry.set_status(small(form.datum(input, (Type::Text, "status"))?));
+    entry.set_reason(small(form.datum(input, (kinds.reason, "reason"))?));
+    for (field, ty) in kinds.carried.iter().enumerate() {
+        entry.set_carried(field, small(form.datum(input, (*ty, "what a session takes over"))?));
+    }
+    Ok(entry)
+}
+
+fn put_entries(entries: &[Entry], with: (&Rules, &Kinds), form: &Form<'_>, out: &mut Vec<u8>) {
+    put_number(out, entries.len() as u64);
+    entries.iter().for_each(|entry| put_entry(entry, with, form, out));
+}
+
+fn entries(
+    input: &mut Input<'_>,
+    with: (&Rules, &Kinds),
+    form: &Form<'_>,
+) -> Result<Vec<Entry>, ImageError> {
+    (0..input.number()?).map(|_| entry(input, with, form)).collect()
+}
+
+fn put_issued(issued: Issued, out: &mut Vec<u8>) {
+    out.extend_from_slice(&issued.id.to_le_bytes());
+    put_signed(out, issued.first.as_millis());
+    put_signed(out, issued.time.as_millis());
+    put_number(out, u64::from(issued.revision));
+}
+
+fn issued(input: &mut Input<'_>) -> Result<Issued, ImageError> {
+    let id = u64::from_le_bytes(input.array()?);
+    let [first, time] = [input.signed()?, input.signed()?].map(EventTime::from_millis);
+    Ok(Issued { id, first, time, revision: input.small()? })
+}
+
+fn put_span(span: Option<Span>, out: &mut Vec<u8>) {
+    // No span is the longest of all.
+    put_signed(out, span.map_or(i64::MAX, Span::as_millis));
+}
+
+fn span(input: &mut Input<'_>) -> Result<Option<Span>, ImageError> {
+    let millis = input.signed()?;
+    Ok((millis != i64::MAX).then(|| Span::from_millis(millis)))
+}
+
+fn put_closed(closed: &Closed, with: (&Rules, &Kinds), form: &Form<'_>, out: &mut Vec<u8>) {
+    out.push(closed.closing.cause as u8);
+    put_signed(out, closed.closing.at.as_millis());
+    out.push(match closed.timing {
+        Timing::Early => 0,
+        Timing::OnTime => 1,
+        Timing::TimedOut => 2,
+        Timing::Late => 3,
+    });
+    put_issued(closed.issued, out);
+    put_span(closed.gone_at, out);
+    put_entries(&closed.entries, with, form, out);
+}
+
+fn closed(
+    input: &mut Input<'_>,
+    with: (&Rules, &Kinds),
+    form: &Form<'_>,
+) -> Result<Closed, ImageError> {
+    let cause = input.byte()?;
+    let cause = Cause::ALL.into_iter().find(|known| *known as u8 == cause);
+    let cause = cause.ok_or(ImageError::Damaged("a session is closed for no known reason"))?;
+    let at = EventTime::from_millis(input.signed()?);
+    let timings = [Timing::Early, Timing::OnTime, Timing::TimedOut, Timing::Late];
+    let timing = timings.get(usize::from(input.byte()?)).copied();
+    Ok(Closed {
+        closing: Closing { cause, at },
+        timing: timing.ok_or(ImageError::Damaged("a session was told at no known time"))?,
+        issued: issued(input)?,
+        gone_at: span(input)?,
+        entries: entries(input, with, form)?,
+        late: 0,
+    })
+}
+
+impl Keyed for SequenceTable {
+    fn entries(&self) -> Vec<u32> {
+        self.ids().collect()
+    }
+
+    fn name(&self, entry: u32, name: &mut Vec<u64>) {
+        name.extend_from_slice(self.actor(entry).map_or(&[], |actor| &actor.key));
+    }
+
+    fn dirty(&mut self) -> &mut Option<Box<Dirty>> {
+        &mut self.dirty
+    }
+
+    fn put(&self, entry: u32, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {
+        let Some(actor) = self.actor(entry) else { return Ok(()) };
+        let (sessions, rules) = (&actor.sessions, &self.frame.rules);
+        let kinds = Kinds::of(rules, form);
+        let with = (rules, &kinds);
+        let flags =
+            [(sessions.early.is_some(), IS_TOLD_EARLY), (sessions.waits_since.is_some(), WAITS)];
+        out.push(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
+        put_number(out, sessions.released as u64);
+        put_span(Some(sessions.seen), out);
+        if let Some(since) = sessions.waits_since {
+            put_span(Some(since), out);
+        }
+        if let Some(early) = &sessions.early {
+            put_issued(**early, out);
+        }
+        put_entries(&sessions.entries, with, form, out);
+        put_number(out, sessions.closed.len() as u64);
+        sessions.closed.iter().for_each(|closed| put_closed(closed, with, form, out));
+        Ok(())
+    }
+
+    fn install(
+        &mut self,
+        mut name: Input<'_>,
+        mut content: Input<'_>,
+        form: &Form<'_>,
+    ) -> Result<Option<u32>, ImageError> {
+        let (key, _) = form.name(&mut name)?;
+        if self.number_of(&key).is_some() {
+            return Ok(None);
+        }
+        let rules = &self.frame.rules;
+        let kinds = Kinds::of(rules, form);
+        let with = (rules, &kinds);
+        let input = &mut content;
+        let flags = input.byte()?;
+        let released = input.number()? as usize;
+        let seen = span(input)?.unwrap_or_default();
+        let waits_since = if flags & WAITS != 0 { span(input)? } else { None };
+        let early = if flags & IS_TOLD_EARLY != 0 { Some(Box::new(issued(input)?)) } else { None };
+        let entries = entries(input, with, form)?;
+        let closed = (0..input.number()?).map(|_| closed(input, with, form));
+        let closed = closed.collect::<Result<Vec<_>, _>>()?;
+        let released = released.min(entries.len());
+        let sessions = Sessions { entries, released, early, closed, seen, waits_since };
+        Ok(Some(self.restore(&key, sessions)))
+    }
+}

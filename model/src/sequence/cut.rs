@@ -1,0 +1,85 @@
+//! Where sessions end: the records of a key, in order, cut by time, number and what they say.
+//!
+//! Facts in, decision out. The cut depends on the records in their order alone, and on how far it
+//! is certain that nothing comes between them; so it is the same in whatever order they came.
+
+use super::entry::{Class, Entry};
+use super::machine::{Cause, Closing, Machine};
+use super::rules::Rules;
+use crate::time::EventTime;
+
+/// The first session of a key's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// How many of the records are its own.
+    pub(crate) records: usize,
+    pub(crate) closing: Closing,
+}
+
+/// When a session with these first and last records ends by itself: nothing came for too long, or
+/// it lasted too long.
+pub(crate) fn end_of(first: EventTime, last: EventTime, rules: &Rules) -> Closing {
+    let idle = last.saturating_add(rules.spec.idle_timeout);
+    let old = first.saturating_add(rules.spec.max_session_duration);
+    if idle <= old {
+        Closing { cause: Cause::Idle, at: idle }
+    } else {
+        Closing { cause: Cause::MaxAge, at: old }
+    }
+}
+
+/// The first session of `entries`, which have been let in, if it is over by `now`: no record before
+/// that instant is still to come.
+pub(crate) fn cut(entries: &[Entry], rules: &Rules, now: EventTime) -> Option<Cut> {
+    let first = entries.first()?.time;
+    let mut machine = rules.spec.close_on_success.then(|| Machine::new(rules));
+    let mut last = first;
+    for (number, entry) in entries.iter().enumerate() {
+        let end = end_of(first, last, rules);
+        if entry.time >= end.at && number > 0 {
+            return Some(Cut { records: number, closing: end });
+        }
+        last = entry.time;
+        let records = number + 1;
+        let here = |cause| Some(Cut { records, closing: Closing { cause, at: entry.time } });
+        if entry.class == Class::End {
+            return here(Cause::Terminal);
+        }
+        if let Some(machine) = &mut machine {
+            machine.take(entry, rules);
+            if machine.is_complete() {
+                return here(Cause::Terminal);
+            }
+        }
+        if records >= rules.spec.max_events_per_session as usize {
+            return here(Cause::MaxEvents);
+        }
+    }
+    let end = end_of(first, last, rules);
+    (end.at <= now).then_some(Cut { records: entries.len(), closing: end })
+}
+
+/// When it must be asked again whether a session of `entries` is over, given that none is by `now`:
+/// the first instant by which one can be.
+pub(crate) fn next_end(entries: &[Entry], rules: &Rules, now: EventTime) -> Option<EventTime> {
+    let first = entries.first()?.time;
+    let mut last = first;
+    for (number, entry) in entries.iter().enumerate() {
+        if number > 0 && entry.time >= end_of(first, last, rules).at {
+            break;
+        }
+        last = entry.time;
+        let may_close =
+            rules.may_close(entry) || number + 1 >= rules.spec.max_events_per_session as usize;
+        if may_close && entry.time >= now {
+            // When it is let in.
+            return Some(after(entry.time));
+        }
+    }
+    Some(end_of(first, last, rules).at)
+}
+
+/// The first instant behind `time`.
+pub(crate) const fn after(time: EventTime) -> EventTime {
+    time.saturating_add(crate::time::Span::from_millis(1))
+}

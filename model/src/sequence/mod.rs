@@ -1,0 +1,30 @@
+//! Sequences: the records of a key in the order of event time, cut into sessions, each judged as a
+//! chain of declared steps, and told as one record that late records correct.
+//!
+//! The watermark says how far the order is certain; the buffer sorts. Read [`spec`] (what the user
+//! declares), then `entry` (a record in its place), `cut` (where a session ends), `machine` (what
+//! its records say), `sessions` (one key), `table` (all keys of a stage in a shard).
+
+pub mod check;
+mod cut;
+mod entry;
+mod machine;
+mod outlet;
+mod record;
+mod rules;
+mod sessions;
+pub mod spec;
+mod table;
+
+pub(crate) use entry::{Class, Entry, Marks};
+pub(crate) use machine::{Cause, Closing};
+pub(crate) use record::{Issued, typed};
+pub use record::{RecordField, StepField, record_fields, record_layout};
+pub(crate) use rules::{Rules, small};
+pub(crate) use sessions::{Closed, Sessions};
+pub(crate) use table::SequenceTable;
+
+#[cfg(test)]
+mod machine_tests;
+#[cfg(test)]
+mod tests;

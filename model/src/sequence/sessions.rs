@@ -1,0 +1,412 @@
+//! The sessions of one key: the one that goes on, with what waits behind it, and those that are
+//! closed but may still be corrected. Pure.
+//!
+//! All records that are not of a closed session stand in one list, in order. Its beginning has been
+//! let in; where that holds a whole session, the session is cut off and told. A record that comes
+//! late goes to the closed session that covers it, else to that list: the cut is then made anew, so
+//! that it ends up where it would have stood in time. Closed sessions are neither merged nor cut.
+//!
+//! Invariant GC-1: a closed session is kept as long as a record can still come for it, no longer.
+
+use super::cut::{Cut, cut, end_of, next_end};
+use super::entry::{Class, Entry, Placed, place};
+use super::machine::{Cause, Closing, Counts, Outcome, Verdict, judge};
+use super::outlet::{Outlet, Telling};
+use super::record::{Issued, session_id};
+use super::rules::Rules;
+use super::spec::{OutputTime, Release};
+use crate::pane::Timing;
+use crate::time::{EventTime, Span, Watermark};
+use std::cmp::Ordering;
+
+/// How far things have come for a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) watermark: Watermark,
+    /// The time for which the clock has run, see [`super::table`].
+    pub(crate) active: Span,
+}
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It stands in its place.
+    InTime,
+    /// It stands in its place, but came late.
+    Late,
+    /// A copy of it stands there already.
+    Copy,
+    /// It came too late.
+    Expired,
+    /// Its session has as many records as it may have.
+    Full,
+}
+
+/// A session that is closed, while late records may come for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Closed {
+    /// Its records, in order. Those that came since it was last told are not marked as told.
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) closing: Closing,
+    pub(crate) issued: Issued,
+    pub(crate) timing: Timing,
+    /// Where it was closed before the watermark came so far: when it is gone by the clock.
+    pub(crate) gone_at: Option<Span>,
+    /// Records that came for it in the round that runs. Cleared at its end.
+    pub(crate) late: u32,
+}
+
+/// The sessions of one key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Sessions {
+    /// The session that goes on and whatever waits behind it, in order.
+    pub(crate) entries: Vec<Entry>,
+    /// How many of these the clock, or their number, has let in before the watermark did.
+    pub(crate) released: usize,
+    /// What was told of the session that goes on.
+    pub(crate) early: Option<Box<Issued>>,
+    /// Closed sessions, in the order of their first records. Left when they are gone.
+    pub(crate) closed: Vec<Closed>,
+    /// When the last record came.
+    pub(crate) seen: Span,
+    /// Since when a record waits to be let in, where the clock lets in.
+    pub(crate) waits_since: Option<Span>,
+}
+
+impl Closed {
+    /// Whether a record belongs to it: it stands between its first record and its end.
+    fn covers(&self, entry: &Entry) -> bool {
+        let is_behind =
+            self.entries.first().is_some_and(|first| first.order(entry) != Ordering::Greater);
+        let is_before = entry.time < self.closing.at
+            || self.entries.last().is_some_and(|last| entry.order(last) != Ordering::Greater);
+        is_behind && is_before
+    }
+
+    /// Whether a record in front of it is the one that it should have begun with.
+    fn begins_with(&self, entry: &Entry, rules: &Rules) -> bool {
+        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
+            return false;
+        };
+        let is_one = first.time < end_of(entry.time, entry.time, rules).at
+            && last.time < entry.time.saturating_add(rules.spec.max_session_duration);
+        entry.class != Class::End && entry.order(first) == Ordering::Less && is_one
+    }
+
+    fn telling(&self, rules: &Rules) -> Option<Telling> {
+        let told = || self.entries.iter().filter(|entry| entry.marks.is_told());
+        Some(Telling {
+            verdict: judge(told(), rules, Some(self.closing))?,
+            counts: Counts::of(told()),
+            issued: self.issued,
+            timing: self.timing,
+        })
+    }
+
+    fn expires_at(&self, rules: &Rules) -> EventTime {
+        self.closing.at.saturating_add(rules.allowed_lateness)
+    }
+
+    fn is_gone(&self, rules: &Rules, now: Now) -> bool {
+        self.expires_at(rules) <= now.watermark.0
+            || self.gone_at.is_some_and(|gone| gone <= now.active)
+    }
+}
+
+impl Sessions {
+    /// Whether nothing is kept.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.closed.is_empty()
+    }
+
+    /// Records kept.
+    pub(crate) fn records(&self) -> usize {
+        self.entries.len() + self.closed.iter().map(|closed| closed.entries.len()).sum::<usize>()
+    }
+
+    /// Takes a record.
+    pub(crate) fn take(&mut self, mut entry: Entry, rules: &Rules, now: Now) -> Fate {
+        let covering = self.closed.iter().position(|closed| closed.covers(&entry));
+        let is_late = covering.is_some() || self.is_behind(&entry, rules, now);
+        if is_late && rules.is_expired(entry.time, now.watermark) {
+            return Fate::Expired;
+        }
+        self.seen = now.active;
+        if is_late {
+            entry.marks.set_late();
+        }
+        let begins = || {
+            let mut closed = self.closed.iter();
+            let index = closed.position(|closed| closed.begins_with(&entry, rules))?;
+            // Unless another one that goes on stands between.
+            let between = self.entries.first().is_some_and(|open| {
+                let first = self.closed.get(index).and_then(|closed| closed.entries.first());
+                first.is_some_and(|first| open.order(first) == Ordering::Less)
+            });
+            (!between).then_some(index)
+        };
+        let target = if is_late { covering.or_else(begins) } else { None };
+        match target.and_then(|index| self.closed.get_mut(index)) {
+            Some(closed) => take_late(closed, entry, rules),
+            None => self.wait(entry, rules, is_late),
+        }
+    }
+
+    /// Whether a record stands before one that has been let in.
+    fn is_behind(&self, entry: &Entry, rules: &Rules, now: Now) -> bool {
+        if entry.time < rules.released(now.watermark) {
+            return true;
+        }
+        let let_in = self.released.checked_sub(1).and_then(|index| self.entries.get(index));
+        let closed = self.closed.iter().filter_map(|closed| closed.entries.last());
+        let_in.into_iter().chain(closed).any(|last| entry.order(last) == Ordering::Less)
+    }
+
+    /// Puts a record among those that go on.
+    fn wait(&mut self, entry: Entry, rules: &Rules, is_late: bool) -> Fate {
+        match place(&mut self.entries, entry, rules.has_id()) {
+            Placed::Copy(index) => {
+                if let Some(known) = self.entries.get_mut(index) {
+                    known.marks.add_copy();
+                }
+                Fate::Copy
+            }
+            Placed::At(index) => {
+                if index < self.released {
+                    self.released += 1;
+                }
+                if is_late { Fate::Late } else { Fate::InTime }
+            }
+        }
+    }
+
+    /// Lets in all that waits: by the clock, or since there is too much of it.
+    pub(crate) fn release_all(&mut self) {
+        self.released = self.entries.len();
+        self.waits_since = None;
+    }
+
+    /// Closes what is over, corrects what was told, and forgets what is gone.
+    pub(crate) fn settle(&mut self, now: Now, outlet: &mut Outlet<'_>) -> u64 {
+        let rules = &outlet.frame.rules;
+        let until = rules.released(now.watermark);
+        self.close_until(until, now, outlet);
+        let without_effect = self.correct(now, outlet);
+        let rules = &outlet.frame.rules;
+        if rules.spec.release.is_early() {
+            self.tell_early(until, outlet);
+        }
+        self.closed.retain(|closed| !closed.is_gone(&outlet.frame.rules, now));
+        without_effect
+    }
+
+    /// Closes sessions of which nothing can come before `until`.
+    fn close_until(&mut self, until: EventTime, now: Now, outlet: &mut Outlet<'_>) {
+        let passed = outlet.frame.rules.released(now.watermark);
+        loop {
+            let is_in = |entry: &Entry| entry.time < passed || passed == EventTime::MAX;
+            let let_in = self.entries.partition_point(is_in);
+            self.released = self.released.max(let_in).min(self.entries.len());
+            let let_in = self.entries.get(..self.released).unwrap_or_default();
+            let Some(cut) = cut(let_in, &outlet.frame.rules, until) else { break };
+            let is_passed = match cut.closing.cause {
+                Cause::Idle | Cause::MaxAge => cut.closing.at <= passed,
+                Cause::Terminal | Cause::MaxEvents | Cause::Memory => {
+                    cut.closing.at < passed || passed == EventTime::MAX
+                }
+            };
+            self.close(cut, is_passed, now, outlet);
+        }
+    }
+
+    /// Nothing has come for too long by the clock: closes all.
+    pub(crate) fn time_out(&mut self, now: Now, outlet: &mut Outlet<'_>) {
+        self.release_all();
+        self.close_until(EventTime::MAX, now, outlet);
+    }
+
+    /// There is no room: closes all, and forgets it.
+    pub(crate) fn evict(&mut self, now: Now, outlet: &mut Outlet<'_>) {
+        self.release_all();
+        let until = outlet.frame.rules.released(now.watermark);
+        self.close_until(until, now, outlet);
+        if let Some(last) = self.entries.last() {
+            let closing = Closing { cause: Cause::Memory, at: last.time.max(until) };
+            let cut = Cut { records: self.entries.len(), closing };
+            self.close(cut, true, now, outlet);
+        }
+        *self = Self { seen: self.seen, ..Self::default() };
+    }
+
+    /// Cuts off the first session, and tells it; `is_passed` says whether the watermark has passed
+    /// its end.
+    fn close(&mut self, cut: Cut, is_passed: bool, now: Now, outlet: &mut Outlet<'_>) {
+        let rules = &outlet.frame.rules;
+        let timing = if is_passed { Timing::OnTime } else { Timing::TimedOut };
+        let gone_at = (!is_passed).then(|| rules.forgotten_at(now.active));
+        let own = self.entries.get(..cut.records).unwrap_or_default();
+        let is_told = own.iter().any(|entry| entry.marks.is_told());
+        let old = if is_told { self.early_telling(rules) } else { None };
+        let Some(verdict) = judge(own.iter(), rules, Some(cut.closing)) else { return };
+        let counts = Counts::of(own.iter());
+        let mut entries: Vec<_> = self.entries.drain(..cut.records).collect();
+        self.released = self.released.saturating_sub(cut.records);
+        for entry in &mut entries {
+            entry.marks.set_told(true);
+        }
+        let issued = match old.as_ref() {
+            Some(old) => {
+                self.early = None;
+                for entry in &mut self.entries {
+                    entry.marks.set_told(false);
+                }
+                Issued { revision: old.issued.revision.saturating_add(1), ..old.issued }
+            }
+            None => Issued {
+                id: session_id((&outlet.frame.key, outlet.key), verdict.first, outlet.symbols),
+                first: verdict.first,
+                time: match rules.spec.output_time {
+                    OutputTime::First => verdict.first,
+                    OutputTime::Close => cut.closing.at,
+                },
+                revision: 0,
+            },
+        };
+        let closed = Closed { entries, closing: cut.closing, issued, timing, gone_at, late: 0 };
+        let is_kept = cut.closing.cause != Cause::Memory && !closed.is_gone(rules, now);
+        let new = Telling { verdict, counts, issued, timing };
+        outlet.tell(old.as_ref(), &new, !is_kept);
+        if is_kept {
+            let first = |closed: &Closed| closed.entries.first().map(|first| first.time);
+            let place = self.closed.partition_point(|known| first(known) <= first(&closed));
+            self.closed.insert(place, closed);
+        }
+    }
+
+    /// What was told of the session that goes on.
+    fn early_telling(&self, rules: &Rules) -> Option<Telling> {
+        let issued = **self.early.as_ref()?;
+        let told = || self.entries.iter().filter(|entry| entry.marks.is_told());
+        let verdict = judge(told(), rules, None)?;
+        Some(Telling { verdict, counts: Counts::of(told()), issued, timing: Timing::Early })
+    }
+
+    /// Tells how the session that goes on stands, if that has changed.
+    fn tell_early(&mut self, until: EventTime, outlet: &mut Outlet<'_>) {
+        let rules = &outlet.frame.rules;
+        let found = cut(&self.entries, rules, until);
+        let records = found.map_or(self.entries.len(), |cut| cut.records);
+        let own = self.entries.get(..records).unwrap_or_default();
+        let Some(verdict) = judge(own.iter(), rules, None) else { return };
+        let is_terminal = found.is_some_and(|cut| cut.closing.cause == Cause::Terminal);
+        let is_wanted = match rules.spec.release {
+            Release::OnTerminal => {
+                self.early.is_some() || is_terminal || verdict.outcome == Outcome::Connected
+            }
+            Release::Eager => true,
+            Release::Watermark | Release::WatermarkPlus(_) | Release::BoundedWait(_) => false,
+        };
+        let old = self.early_telling(rules);
+        let is_known = old.as_ref().is_some_and(|old| old.verdict == verdict);
+        if !is_wanted || is_known {
+            return;
+        }
+        let issued = match old.as_ref() {
+            Some(old) => Issued { revision: old.issued.revision.saturating_add(1), ..old.issued },
+            None => Issued {
+                id: session_id((&outlet.frame.key, outlet.key), verdict.first, outlet.symbols),
+                first: verdict.first,
+                time: verdict.first,
+                revision: 0,
+            },
+        };
+        let counts = Counts::of(own.iter());
+        let new = Telling { verdict, counts, issued, timing: Timing::Early };
+        outlet.tell(old.as_ref(), &new, false);
+        for (number, entry) in self.entries.iter_mut().enumerate() {
+            entry.marks.set_told(number < records);
+        }
+        self.early = Some(Box::new(issued));
+    }
+
+    /// Tells anew of closed sessions that late records have changed; returns how many records
+    /// changed nothing.
+    fn correct(&mut self, now: Now, outlet: &mut Outlet<'_>) -> u64 {
+        let mut without_effect = 0;
+        let rules = &outlet.frame.rules;
+        for closed in self.closed.iter_mut().filter(|closed| closed.late > 0) {
+            let late = std::mem::take(&mut closed.late);
+            let verdict: Option<Verdict> =
+                judge(closed.entries.iter(), rules, Some(closed.closing));
+            let (Some(old), Some(verdict)) = (closed.telling(rules), verdict) else { continue };
+            if old.verdict == verdict {
+                without_effect += u64::from(late);
+                continue;
+            }
+            closed.issued.revision = closed.issued.revision.saturating_add(1);
+            closed.timing = Timing::Late;
+            for entry in &mut closed.entries {
+                entry.marks.set_told(true);
+            }
+            let counts = Counts::of(closed.entries.iter());
+            let new = Telling { verdict, counts, issued: closed.issued, timing: Timing::Late };
+            outlet.tell(Some(&old), &new, closed.is_gone(rules, now));
+        }
+        without_effect
+    }
+
+    /// The first watermark at which something must be looked at.
+    pub(crate) fn next_deadline(&self, rules: &Rules, now: Now) -> Option<EventTime> {
+        let delay = rules.spec.release.delay();
+        let end = next_end(&self.entries, rules, rules.released(now.watermark));
+        let end = end.map(|end| end.saturating_add(delay));
+        self.closed.iter().map(|closed| closed.expires_at(rules)).chain(end).min()
+    }
+
+    /// The first time by the clock at which something must be looked at; `is_timed` says whether
+    /// the clock counts.
+    pub(crate) fn next_tick(&self, rules: &Rules) -> Option<Span> {
+        let waits = self.waits_since.zip(rules.wait_max());
+        let waits = waits.map(|(since, wait)| since.saturating_add(wait));
+        let idle = self.idle_tick(rules);
+        let gone = self.closed.iter().filter_map(|closed| closed.gone_at);
+        gone.chain(waits).chain(idle).min()
+    }
+
+    /// When the clock closes what goes on.
+    pub(crate) fn idle_tick(&self, rules: &Rules) -> Option<Span> {
+        let idle = rules.spec.idle_timeout_processing.filter(|_| !self.entries.is_empty());
+        idle.map(|idle| self.seen.saturating_add(idle))
+    }
+
+    /// What the stage's output watermark must not pass because of this key.
+    pub(crate) fn hold(&self, rules: &Rules) -> Option<EventTime> {
+        match rules.spec.output_time {
+            OutputTime::Close => None,
+            OutputTime::First => {
+                let first = self.entries.first().map(|first| first.time);
+                let told = self.early.as_ref().map(|told| told.first);
+                first.into_iter().chain(told).min()
+            }
+        }
+    }
+}
+
+/// Puts a late record into a closed session.
+fn take_late(closed: &mut Closed, entry: Entry, rules: &Rules) -> Fate {
+    if closed.entries.len() >= rules.spec.max_events_per_session as usize {
+        return Fate::Full;
+    }
+    match place(&mut closed.entries, entry, rules.has_id()) {
+        Placed::Copy(index) => {
+            if let Some(known) = closed.entries.get_mut(index) {
+                known.marks.add_copy();
+            }
+            Fate::Copy
+        }
+        Placed::At(_) => {
+            closed.late = closed.late.saturating_add(1);
+            Fate::Late
+        }
+    }
+}

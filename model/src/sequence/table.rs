@@ -1,0 +1,687 @@
+//! The key actors of a sequence stage: the sessions of each key, its one deadline in event time and
+//! its one by the clock, both registered lazily; the holds; and what bounds them all.
+//!
+//! The clock counts active time: what passes between two ticks, but never more than
+//! [`TICK_MAX`], so that neither a restart nor a machine that slept closes sessions.
+//!
+//! Invariants WM-1 (the output watermark never falls) and GC-1.
+
+use super::cut::after;
+use super::entry::Entry;
+use super::outlet::{Frame, Outlet};
+use super::record::RecordWriter;
+use super::rules::Rules;
+use super::sessions::{Fate, Now, Sessions};
+use super::spec::OverflowPolicy;
+use crate::account::StageAccount;
+use crate::aggregate::Overflow;
+use crate::cells::hash_words;
+use crate::engine::Engine;
+use crate::firing::{Fires, Flow, Otherwise};
+use crate::image::Dirty;
+use crate::key::is_same_key;
+use crate::late::LateReason;
+use crate::plan::{SequenceInput, Stage};
+use crate::row::RowBatch;
+use crate::symbol::Symbols;
+use crate::table::Fired;
+use crate::time::{EventTime, ProcessingTime, Span, Watermark, Window};
+use hashbrown::HashTable;
+use std::collections::{BTreeMap, VecDeque};
+
+type ActorId = u32;
+
+/// Most active time that passes between two ticks, however far they are apart.
+pub(crate) const TICK_MAX: Span = Span::from_millis(1_000);
+
+/// One key actor.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    pub(crate) key: Box<[u64]>,
+    pub(crate) sessions: Sessions,
+    /// The deadline that it is registered for.
+    armed: Option<EventTime>,
+    /// The same by the clock.
+    armed_tick: Option<Span>,
+    hold: Option<EventTime>,
+    is_touched: bool,
+}
+
+/// All key actors of one stage in one shard.
+#[derive(Debug)]
+pub(crate) struct SequenceTable {
+    pub(crate) frame: Frame,
+    input: SequenceInput,
+    actors: Vec<Option<Actor>>,
+    free: Vec<ActorId>,
+    by_key: HashTable<ActorId>,
+    hasher: foldhash::fast::RandomState,
+    /// Actors by the deadline they registered; only the one they are armed for counts.
+    deadlines: BTreeMap<EventTime, Vec<ActorId>>,
+    /// The same by the clock.
+    ticks: BTreeMap<Span, Vec<ActorId>>,
+    /// How many actors hold the output watermark at an instant.
+    holds: BTreeMap<EventTime, usize>,
+    /// Actors to be asked at the end of the round. Cleared there.
+    touched: VecDeque<ActorId>,
+    /// What held before the watermark that is being delivered. Cleared when that is done.
+    advancing: Option<Now>,
+    /// Records kept by all actors.
+    records: usize,
+    pub(crate) watermark: Watermark,
+    pub(crate) output: Watermark,
+    /// The last tick.
+    now: Option<ProcessingTime>,
+    /// The time for which the clock has run.
+    pub(crate) active: Span,
+    /// Whether anything happens by the clock, or by the number of records that wait.
+    is_live: bool,
+    /// Whether nothing is told before a cycle ends.
+    has_cycles: bool,
+    /// Sessions and bytes that were kept when there was no room, where the run is to fail then.
+    pub(crate) no_room: Option<(usize, usize)>,
+    /// Most sessions and bytes of this shard.
+    limits: (usize, usize),
+    pub(crate) account: StageAccount,
+    /// What is noted of changes; nothing before the first cut.
+    pub(crate) dirty: Option<Box<Dirty>>,
+    scratch: Vec<u64>,
+}
+
+impl SequenceTable {
+    /// The table of `stage`, if it is a sequence; `shards` share what it may keep.
+    pub(crate) fn new(
+        stage: &Stage,
+        symbols: &Symbols,
+        (engine, shards): (Engine, usize),
+    ) -> Option<Self> {
+        let input = stage.sequence.clone()?;
+        let rules = Rules::new(&input, stage.allowed_lateness, symbols);
+        let share = |limit: Option<u64>| {
+            let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+            limit.div_ceil(shards.max(1))
+        };
+        let bounds = input.spec.bounds;
+        let frame = Frame {
+            stage: stage.id,
+            writer: RecordWriter::new(&input.spec, &stage.aggregates, symbols),
+            rules,
+            key: stage.key.clone(),
+            is_observed: stage.is_observed(),
+            tells_changes: stage.tells_changes,
+        };
+        Some(Self {
+            frame,
+            input,
+            actors: Vec::new(),
+            free: Vec::new(),
+            by_key: HashTable::new(),
+            hasher: foldhash::fast::RandomState::default(),
+            deadlines: BTreeMap::new(),
+            ticks: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            touched: VecDeque::new(),
+            advancing: None,
+            no_room: None,
+            has_cycles: engine.pace().is_some(),
+            records: 0,
+            watermark: Watermark::MIN,
+            output: Watermark::MIN,
+            now: None,
+            active: Span::ZERO,
+            is_live: engine != Engine::Batch,
+            limits: (share(bounds.sessions), share(bounds.bytes)),
+            account: StageAccount::default(),
+            dirty: None,
+            scratch: vec![0; stage.key.words()],
+        })
+    }
+
+    const fn instants(&self) -> Now {
+        Now { watermark: self.watermark, active: self.active }
+    }
+
+    /// Takes a batch of records.
+    pub(crate) fn take(&mut self, batch: &RowBatch, symbols: &Symbols, fired: &mut Fired) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for index in 0..batch.len() {
+            if self.no_room.is_some() {
+                break;
+            }
+            let row = batch.row(index);
+            self.account.assigned += 1;
+            let at = (batch.time(index), batch.position(index));
+            let Some(entry) = self.frame.rules.entry(row, at, symbols) else {
+                self.account.unknown_step += 1;
+                continue;
+            };
+            self.input.key.pack(row, &mut scratch);
+            let reason = match self.enter(entry, &scratch, (&mut *fired, symbols)) {
+                Fate::InTime => {
+                    self.account.on_time += 1;
+                    continue;
+                }
+                Fate::Copy => {
+                    self.account.duplicate += 1;
+                    continue;
+                }
+                Fate::Late => {
+                    self.account.late += 1;
+                    LateReason::Late
+                }
+                Fate::Expired => {
+                    self.account.expired += 1;
+                    LateReason::Expired
+                }
+                Fate::Full => {
+                    self.account.overflow += 1;
+                    LateReason::Overflow
+                }
+            };
+            let window = Window::new(entry.time, after(entry.time));
+            fired.aside.drop_late(reason, &scratch);
+            fired.aside.list((reason, self.watermark), (&scratch, window), (batch, index));
+        }
+        self.scratch = scratch;
+    }
+
+    /// One record comes to its key.
+    fn enter(
+        &mut self,
+        entry: Entry,
+        key: &[u64],
+        (fired, symbols): (&mut Fired, &Symbols),
+    ) -> Fate {
+        let hash = hash_words(&self.hasher, key);
+        let known = self.find(hash, key);
+        if !self.has_room(known.is_none()) && !self.make_room(known.is_none(), (fired, symbols)) {
+            return Fate::Full;
+        }
+        // What made room may have been this key's.
+        let id = match known.filter(|id| self.actor(*id).is_some()) {
+            Some(id) => id,
+            None => self.insert(hash, key),
+        };
+        let now = self.instants();
+        let (frame, is_live) = (&self.frame, self.is_live);
+        let rules = &frame.rules;
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Fate::Full };
+        let before = actor.sessions.records();
+        let fate = actor.sessions.take(entry, rules, now);
+        self.records = (self.records + actor.sessions.records()).saturating_sub(before);
+        let waiting = actor.sessions.entries.len();
+        let most = rules.spec.max_events_per_session as usize;
+        let is_crowd = is_live && waiting >= most.saturating_mul(2);
+        if is_crowd {
+            actor.sessions.release_all();
+        }
+        let is_waiting = is_live && rules.wait_max().is_some() && fate == Fate::InTime;
+        if is_waiting && actor.sessions.waits_since.is_none() {
+            actor.sessions.waits_since = Some(now.active);
+        }
+        if let Some(dirty) = &mut self.dirty {
+            dirty.touch(id);
+        }
+        let is_new = actor.armed.is_none();
+        match fate {
+            Fate::Late => self.touch(id),
+            Fate::InTime if is_crowd || rules.spec.release.is_early() => self.touch(id),
+            Fate::InTime => {}
+            Fate::Copy | Fate::Expired | Fate::Full if is_new => self.touch(id),
+            Fate::Copy | Fate::Expired | Fate::Full => {}
+        }
+        if fate == Fate::InTime {
+            self.arm_for(id, &entry, waiting);
+        }
+        fate
+    }
+
+    /// Registers what a record that came in time makes due, without a look at the others: too early
+    /// is no harm.
+    fn arm_for(&mut self, id: ActorId, entry: &Entry, waiting: usize) {
+        let rules = &self.frame.rules;
+        let is_end =
+            rules.may_close(entry) || waiting >= rules.spec.max_events_per_session as usize;
+        let due = if is_end {
+            after(entry.time)
+        } else {
+            super::cut::end_of(entry.time, entry.time, rules).at
+        };
+        let due = due.saturating_add(rules.spec.release.delay());
+        let Some(actor) = self.actor(id) else { return };
+        let is_first = actor.sessions.entries.first().map(|first| first.time) == Some(entry.time);
+        if actor.armed.is_none_or(|armed| due < armed) {
+            self.arm(id, due);
+        }
+        if is_first {
+            self.settle_hold(id);
+        }
+        self.register_tick(id);
+    }
+
+    pub(crate) fn actor(&self, id: ActorId) -> Option<&Actor> {
+        self.actors.get(id as usize).and_then(Option::as_ref)
+    }
+
+    fn find(&self, hash: u64, key: &[u64]) -> Option<ActorId> {
+        let is_same =
+            |id: &ActorId| self.actor(*id).is_some_and(|actor| is_same_key(&actor.key, key));
+        self.by_key.find(hash, is_same).copied()
+    }
+
+    fn insert(&mut self, hash: u64, key: &[u64]) -> ActorId {
+        let actor = Actor {
+            key: key.into(),
+            sessions: Sessions::default(),
+            armed: None,
+            armed_tick: None,
+            hold: None,
+            is_touched: false,
+        };
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.actors.push(None);
+            (self.actors.len() - 1) as ActorId
+        });
+        if let Some(place) = self.actors.get_mut(id as usize) {
+            *place = Some(actor);
+        }
+        let (actors, hasher) = (&self.actors, &self.hasher);
+        self.by_key.insert_unique(hash, id, |known| {
+            let actor = actors.get(*known as usize).and_then(Option::as_ref);
+            actor.map_or(0, |actor| hash_words(hasher, &actor.key))
+        });
+        id
+    }
+
+    fn touch(&mut self, id: ActorId) {
+        if let Some(Some(actor)) = self.actors.get_mut(id as usize)
+            && !std::mem::replace(&mut actor.is_touched, true)
+        {
+            self.touched.push_back(id);
+        }
+    }
+
+    /// Bytes that are kept, about.
+    fn bytes(&self) -> usize {
+        // A list grows by doubling: a quarter of its places is free, on average.
+        let entries = self.records.saturating_mul(size_of::<Entry>() * 5 / 4);
+        let actor = size_of::<Option<Actor>>() + self.frame.key.words() * 8 + 48;
+        entries.saturating_add(self.by_key.len().saturating_mul(actor))
+    }
+
+    /// Whether another record, or another key, has room.
+    fn has_room(&self, is_new_key: bool) -> bool {
+        let (sessions, bytes) = self.limits;
+        !(is_new_key && self.by_key.len() >= sessions)
+            && (bytes == usize::MAX || self.bytes() < bytes)
+    }
+
+    /// Whether sources should wait for room.
+    pub(crate) fn is_full(&self) -> bool {
+        let pauses = self.frame.rules.spec.bounds.policy == OverflowPolicy::PauseSource;
+        // Without a clock there would never be room again.
+        self.is_live && pauses && !self.has_room(true)
+    }
+
+    /// Makes room, if that is how it is to be; returns whether the record may come in.
+    fn make_room(&mut self, is_new_key: bool, (fired, symbols): (&mut Fired, &Symbols)) -> bool {
+        match self.frame.rules.spec.bounds.policy {
+            OverflowPolicy::DropNewest => false,
+            // What is on its way already comes in.
+            OverflowPolicy::PauseSource => true,
+            OverflowPolicy::Fail => {
+                self.no_room = Some((self.by_key.len(), self.bytes()));
+                false
+            }
+            OverflowPolicy::EmitEarlyOldest => {
+                while !self.has_room(is_new_key) {
+                    let Some(oldest) = self.oldest() else { break };
+                    self.step(oldest, (&mut *fired, symbols), |sessions, now, outlet| {
+                        sessions.evict(now, outlet);
+                        0
+                    });
+                }
+                true
+            }
+        }
+    }
+
+    /// The actor that is due first: the one without a record for the longest time, or with the
+    /// oldest session.
+    fn oldest(&mut self) -> Option<ActorId> {
+        let now = self.instants();
+        loop {
+            let mut bucket = self.deadlines.first_entry()?;
+            let deadline = *bucket.key();
+            let id = bucket.get_mut().pop();
+            if bucket.get().is_empty() {
+                bucket.remove();
+            }
+            let Some(id) = id else { continue };
+            let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+            if actor.armed != Some(deadline) {
+                continue;
+            }
+            actor.armed = None;
+            match actor.sessions.next_deadline(&self.frame.rules, now) {
+                Some(due) if due > deadline => self.arm(id, due),
+                Some(_) | None => return Some(id),
+            }
+        }
+    }
+
+    /// One step of one actor, and what it then registers.
+    fn step(
+        &mut self,
+        id: ActorId,
+        (fired, symbols): (&mut Fired, &Symbols),
+        step: impl FnOnce(&mut Sessions, Now, &mut Outlet<'_>) -> u64,
+    ) {
+        let now = self.instants();
+        let frame = &self.frame;
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        actor.is_touched = false;
+        let mut outlet = Outlet { frame, key: &actor.key, symbols, fired, told: [0, 0] };
+        let before = actor.sessions.records();
+        let without_effect = step(&mut actor.sessions, now, &mut outlet);
+        let [told, taken_back] = outlet.told;
+        self.account.panes += told;
+        self.account.retracts += taken_back;
+        self.account.operations += 1;
+        self.account.late = self.account.late.saturating_sub(without_effect);
+        self.account.late_no_effect += without_effect;
+        self.records = (self.records + actor.sessions.records()).saturating_sub(before);
+        self.register(id);
+    }
+
+    /// Registers an actor's deadlines and hold anew; retires it if nothing is left.
+    fn register(&mut self, id: ActorId) {
+        self.settle_hold(id);
+        let now = self.instants();
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        if let Some(dirty) = &mut self.dirty {
+            if actor.sessions.is_empty() {
+                dirty.remove(id, |name| name.extend_from_slice(&actor.key));
+            } else {
+                dirty.touch(id);
+            }
+        }
+        if actor.sessions.is_empty() {
+            let hash = hash_words(&self.hasher, &actor.key);
+            if let Ok(entry) = self.by_key.find_entry(hash, |known| *known == id) {
+                entry.remove();
+            }
+            if let Some(place) = self.actors.get_mut(id as usize) {
+                *place = None;
+            }
+            self.free.push(id);
+            return;
+        }
+        let deadline = actor.sessions.next_deadline(&self.frame.rules, now);
+        let armed = actor.armed;
+        if let Some(due) = deadline.filter(|due| armed.is_none_or(|armed| *due < armed)) {
+            self.arm(id, due);
+        }
+        self.register_tick(id);
+    }
+
+    fn arm(&mut self, id: ActorId, deadline: EventTime) {
+        if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+            actor.armed = Some(deadline);
+            self.deadlines.entry(deadline).or_default().push(id);
+        }
+    }
+
+    fn register_tick(&mut self, id: ActorId) {
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        if !self.is_live {
+            return;
+        }
+        let tick = actor.sessions.next_tick(&self.frame.rules);
+        let armed = actor.armed_tick;
+        if let Some(due) = tick.filter(|due| armed.is_none_or(|armed| *due < armed)) {
+            actor.armed_tick = Some(due);
+            self.ticks.entry(due).or_default().push(id);
+        }
+    }
+
+    fn settle_hold(&mut self, id: ActorId) {
+        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        let hold = actor.sessions.hold(&self.frame.rules);
+        if hold == actor.hold {
+            return;
+        }
+        if let Some(old) = actor.hold
+            && let Some(count) = self.holds.get_mut(&old)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.holds.remove(&old);
+            }
+        }
+        if let Some(new) = hold {
+            *self.holds.entry(new).or_default() += 1;
+        }
+        actor.hold = hold;
+    }
+
+    /// The output watermark follows the input as far as records are let in and holds let it, and
+    /// never falls (WM-1).
+    fn settle_output(&mut self) {
+        let passed = Watermark(self.frame.rules.released(self.watermark));
+        let held = self.holds.keys().next().map_or(passed, |hold| Watermark(*hold));
+        self.output = self.output.max(passed.min(held));
+    }
+
+    /// The clock ticks.
+    pub(crate) fn tick(&mut self, now: ProcessingTime) {
+        let passed = self.now.map_or(Span::ZERO, |last| now.since(last));
+        self.now = Some(self.now.map_or(now, |last| last.max(now)));
+        self.active = self.active.saturating_add(passed.min(TICK_MAX));
+    }
+
+    /// What is due by the clock.
+    fn run_clock(&mut self, fired: &mut Fired, symbols: &Symbols) -> Flow {
+        while let Some(mut bucket) = self.ticks.first_entry() {
+            let due = *bucket.key();
+            if due > self.active {
+                break;
+            }
+            let Some(id) = bucket.get_mut().pop() else {
+                bucket.remove();
+                continue;
+            };
+            let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+            if actor.armed_tick != Some(due) {
+                continue;
+            }
+            actor.armed_tick = None;
+            match actor.sessions.next_tick(&self.frame.rules) {
+                Some(next) if next > self.active => self.register_tick(id),
+                Some(_) => self.step(id, (&mut *fired, symbols), on_tick),
+                None => {}
+            }
+            if fired.is_full() {
+                return Flow::More;
+            }
+        }
+        self.settle_output();
+        Flow::Done
+    }
+
+    /// Actors that got something are asked.
+    fn ask_touched(&mut self, fired: &mut Fired, symbols: &Symbols) -> Flow {
+        while let Some(id) = self.touched.pop_front() {
+            self.step(id, (&mut *fired, symbols), Sessions::settle);
+            if fired.is_full() {
+                return Flow::More;
+            }
+        }
+        Flow::Done
+    }
+
+    /// Actors that are due by the watermark are asked; `before` is what held before it.
+    fn ask_due(&mut self, before: Now, fired: &mut Fired, symbols: &Symbols) -> Flow {
+        let watermark = self.watermark;
+        while let Some(mut bucket) = self.deadlines.first_entry() {
+            let deadline = *bucket.key();
+            if deadline > watermark.0 {
+                break;
+            }
+            let Some(id) = bucket.get_mut().pop() else {
+                bucket.remove();
+                continue;
+            };
+            let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+            if actor.armed != Some(deadline) {
+                continue;
+            }
+            actor.armed = None;
+            match actor.sessions.next_deadline(&self.frame.rules, before) {
+                Some(due) if due > watermark.0 => self.arm(id, due),
+                Some(_) | None => self.step(id, (&mut *fired, symbols), Sessions::settle),
+            }
+            if fired.is_full() {
+                return Flow::More;
+            }
+        }
+        Flow::Done
+    }
+
+    /// Whether no session, deadline or hold is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty() && self.holds.is_empty() && self.deadlines.is_empty()
+    }
+
+    /// Number of keys, and of bytes that they take, about.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
+        (self.by_key.len(), self.bytes().saturating_add(dirty))
+    }
+
+    /// The numbers of all actors.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ActorId> + '_ {
+        let numbers = 0..self.actors.len() as ActorId;
+        numbers.filter(|id| self.actor(*id).is_some())
+    }
+
+    /// The number of the actor of `key`.
+    pub(crate) fn number_of(&self, key: &[u64]) -> Option<ActorId> {
+        self.find(hash_words(&self.hasher, key), key)
+    }
+
+    /// Puts back an actor as it was; the watermarks and the clock must be set first.
+    pub(crate) fn restore(&mut self, key: &[u64], sessions: Sessions) -> ActorId {
+        let hash = hash_words(&self.hasher, key);
+        let id = self.insert(hash, key);
+        self.records = self.records.saturating_add(sessions.records());
+        if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+            actor.sessions = sessions;
+        }
+        self.register(id);
+        id
+    }
+
+    /// All actors.
+    pub(crate) fn actors(&self) -> impl Iterator<Item = &Actor> {
+        self.actors.iter().flatten()
+    }
+
+    /// Every session kept, with its key: the one that goes on, if it does, and those that are closed.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = (&[u64], Window)> {
+        self.actors().flat_map(|actor| {
+            let closed = actor.sessions.closed.iter().map(|closed| closed.issued.first);
+            let open = actor.sessions.entries.first().map(|first| first.time);
+            let firsts = closed.chain(open);
+            firsts.map(|first| (&*actor.key, Window::new(first, after(first))))
+        })
+    }
+
+    /// How many keys have a session that goes on.
+    pub(crate) fn open(&self) -> usize {
+        self.actors().filter(|actor| !actor.sessions.entries.is_empty()).count()
+    }
+}
+
+/// What the clock does to the sessions of a key.
+fn on_tick(sessions: &mut Sessions, now: Now, outlet: &mut Outlet<'_>) -> u64 {
+    let rules = &outlet.frame.rules;
+    let waits = sessions.waits_since.zip(rules.wait_max());
+    if waits.is_some_and(|(since, wait)| since.saturating_add(wait) <= now.active) {
+        sessions.release_all();
+    }
+    if sessions.idle_tick(rules).is_some_and(|due| due <= now.active) {
+        sessions.time_out(now, outlet);
+    }
+    sessions.settle(now, outlet)
+}
+
+impl Fires for SequenceTable {
+    /// Actors that got something are asked once; if the watermark rises in the same round, then.
+    fn end_round(
+        &mut self,
+        upcoming: Option<Watermark>,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<Flow, Overflow> {
+        if upcoming.is_some_and(|upcoming| upcoming > self.watermark) {
+            return Ok(Flow::Done);
+        }
+        if self.ask_touched(fired, symbols) == Flow::More
+            || self.has_cycles && self.run_clock(fired, symbols) == Flow::More
+        {
+            return Ok(Flow::More);
+        }
+        self.settle_output();
+        Ok(Flow::Done)
+    }
+
+    /// Delivers a watermark to the actors that are due.
+    fn advance(
+        &mut self,
+        watermark: Watermark,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<Flow, Overflow> {
+        let before = match self.advancing {
+            Some(before) => before,
+            None if watermark <= self.watermark => return Ok(Flow::Done),
+            // What was due is asked of what held before.
+            None => *self.advancing.insert(self.instants()),
+        };
+        self.watermark = watermark;
+        if self.ask_touched(fired, symbols) == Flow::More
+            || self.ask_due(before, fired, symbols) == Flow::More
+        {
+            return Ok(Flow::More);
+        }
+        self.advancing = None;
+        if self.by_key.is_empty() {
+            // Nobody is left who waits for the clock.
+            self.ticks.clear();
+        }
+        self.settle_output();
+        Ok(Flow::Done)
+    }
+
+    /// Sessions have a clock of their own.
+    fn time_out(&mut self, _: &mut Fired, _: &Symbols) -> Result<Flow, Overflow> {
+        Ok(Flow::Done)
+    }
+
+    fn otherwise(
+        &mut self,
+        what: &Otherwise,
+        fired: &mut Fired,
+        symbols: &Symbols,
+    ) -> Result<Flow, Overflow> {
+        match what {
+            Otherwise::Nothing | Otherwise::Shares(_) | Otherwise::Signal(_) => Ok(Flow::Done),
+            Otherwise::Tick(now) => {
+                // The same tick again, for the next slice, adds nothing.
+                self.tick(*now);
+                Ok(if self.has_cycles { Flow::Done } else { self.run_clock(fired, symbols) })
+            }
+        }
+    }
+}
