@@ -172,7 +172,7 @@ fn files_that_cannot_be_used_say_why_line_by_line() {
         ("end\n  gone sums {} [10,10)\n", "t.txt:2: the window [10,10) holds no instant"),
         (
             "end\n  dropped late sums {}\n",
-            "expected a reason (expired, closed, refused or no_window)",
+            "expected a reason (expired, closed, refused, no_window or overflow)",
         ),
         ("end\n  pane sums {} [0,1) #0 soon {}\n", "expected a timing"),
         ("end\n  pane sums {} [0,1) 0 late {}\n", "t.txt:2: expected #, found `0 late {}`"),
