@@ -1,8 +1,8 @@
 //! Kafka: topics as a source.
 //!
-//! Two threads per source. One polls the broker and nothing else ([`poller`]): it never waits for
+//! Two threads per source. One polls the broker and nothing else (`poller`): it never waits for
 //! anybody, so the group never takes this reader for dead; what it has read goes into a bounded
-//! queue, and when that is full it pauses the partitions ([`valve`]). The other is that of the
+//! queue, and when that is full it pauses the partitions (`valve`). The other is that of the
 //! source: it takes from the queue and makes records ([`source`]).
 //!
 //! Where to go on is the pipeline's to know: positions are stored in its epochs, and a source that

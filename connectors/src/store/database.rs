@@ -8,7 +8,7 @@
 //! - `c` epoch: the commit of an epoch, with the name, size and checksum of every part and piece, and
 //!   from which epoch on the log is needed,
 //! - `n` name: a note,
-//! - `p` number: a page of keys that are not in memory, see [`super::pages`].
+//! - `p` number: a page of keys that are not in memory, see `super::pages`.
 //!
 //! Rows of an epoch without its commit row are a cut-off beginning; opening deletes them. Of what
 //! was written and not flushed any row may be missing, also under a commit row that is there: so an
