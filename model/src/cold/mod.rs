@@ -1,7 +1,7 @@
 //! State beyond memory: keys that nobody has asked for lie in pages outside of it, and come back on
 //! their next record or timer.
 //!
-//! [`Cold`] knows of the cold keys of one stage in one shard: which page each lies in, when a page
+//! `Cold` knows of the cold keys of one stage in one shard: which page each lies in, when a page
 //! is next needed, and which entries of it still count. A page is written once and never changed;
 //! an entry that has come back is struck from it here, and a page without entries is let go. What
 //! lies in an entry is the business of the table that put it there.

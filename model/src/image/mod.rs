@@ -1,9 +1,9 @@
 //! The state of a shard as bytes and back: what a restart needs, in a form that outlives the
 //! process.
 //!
-//! It is written entry by entry ([`Keyed`]), mostly an entry a key, so that an epoch can hold what
+//! It is written entry by entry (`Keyed`), mostly an entry a key, so that an epoch can hold what
 //! has changed; entries of one table and key group make a [`Segment`]. Beside them stands what is of
-//! the shard and not of a key: watermarks, the clock, accounts ([`part`]). Symbols are written as
+//! the shard and not of a key: watermarks, the clock, accounts (`part`). Symbols are written as
 //! texts; numbers of cells, groups and symbols are not written. Everything carries a version and
 //! fits one plan: another plan's is refused, never guessed at. Taken between two rounds, when
 //! nothing waits.

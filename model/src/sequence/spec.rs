@@ -1,7 +1,7 @@
 //! What the user declares of a sequence: the chain of steps, when records are let into it, and when
 //! a session ends.
 //!
-//! Facts only; [`super::rules`] binds them to the slots of rows.
+//! Facts only; `super::rules` binds them to the slots of rows.
 
 use crate::time::Span;
 
