@@ -248,7 +248,6 @@ mod tests {
     fn an_option_that_is_not_taken_is_named_and_its_value_is_not() {
         for (name, value, expected) in [
             ("no.such", "geheim", "option `no.such`: librdkafka does not take it"),
-            ("sasl.mechanism", "geheim", "option `sasl.mechanism`: librdkafka does not take it"),
             ("fetch.min.bytes", "geheim", "option `fetch.min.bytes`: librdkafka does not take it"),
         ] {
             let config = settings(name, OptionValue::Text(value.into())).config(&[]).unwrap();
