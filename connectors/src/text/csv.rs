@@ -43,7 +43,7 @@ impl Cells {
 
     /// A reader of rows of at most `bytes_max` bytes, whose cells `delimiter` parts.
     pub(crate) fn new(bytes_max: usize, delimiter: u8) -> Self {
-        Self {
+        let mut cells = Self {
             reader: ReaderBuilder::new().delimiter(delimiter).build(),
             bytes_max,
             text: vec![0; 4096],
@@ -55,12 +55,17 @@ impl Cells {
             began: FilePlace::default(),
             is_too_long: false,
             is_complete: true,
-        }
+        };
+        cells.begin_file();
+        cells
     }
 
     /// Makes ready for another file.
     pub(crate) fn begin_file(&mut self) {
         self.reader.reset();
+        // The feed has taken the byte-order mark of the file. The reader looks for one, too, at the
+        // first bytes that it sees: with a blank line before them that would be no such mark.
+        self.reader.read_record(b"\n", &mut self.text, &mut self.ends);
         self.is_complete = true;
     }
 

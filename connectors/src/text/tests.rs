@@ -232,10 +232,14 @@ fn rows_of_csv_become_rows_or_are_rejected_with_the_reason() {
         (b"ts,name,count\n", vec![], vec![]),
         (b"", vec![], vec![]),
         (b"ts;name;count\n1;a;2\n", vec![], vec![("missing_column", 1)]),
+        // Behind a blank line it is no mark of the file, however the bytes come.
+        (b"\n\xEF\xBB\xBFts,name,count\n1,a,2\n", vec![], vec![("missing_column", 1)]),
     ] {
         let shown = String::from_utf8_lossy(content);
-        for records_max in [1, 100] {
-            let outcome = run(&[content], format(b','), &layout, (records_max, false));
+        for (file, records_max) in
+            [(content.to_vec(), 1), (content.to_vec(), 100), (gzip(content), 100)]
+        {
+            let outcome = run(&[&file], format(b','), &layout, (records_max, false));
             assert_eq!(outcome.rows, rows, "{shown}");
             assert_eq!(outcome.out.account.malformed.sorted(), reasons, "{shown}");
         }
