@@ -4,7 +4,7 @@
 //! of the records, so they are further on. Invariant WM-1: they only rise, and none is behind the
 //! watermark.
 
-use crate::machine_table::ActorId;
+use crate::roster::ActorId;
 use crate::time::{EventTime, Watermark};
 use crate::trigger::Trigger;
 use crate::watermark::Percentile;

@@ -8,28 +8,25 @@
 
 use crate::account::StageAccount;
 use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
-use crate::cells::hash_words;
 use crate::cold::{Chills, Shelf};
 use crate::firing::{Due, Fires, Flow, Otherwise};
+use crate::holds::Holds;
 use crate::image::Dirty;
 use crate::intake::{Copy, Entered, Judged, Takes};
-use crate::key::is_same_key;
 use crate::key_machine::{Incoming, Instants, KeyMachine, MachineRules, Verdict};
 use crate::late::LateReason;
 use crate::machine_shares::Shares;
 use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{PaneBatch, PaneKind};
 use crate::plan::{Stage, StageInput};
+use crate::roster::{ActorId, HasKey, Roster};
 use crate::symbol::Symbols;
 use crate::table::Fired;
 use crate::time::{EventTime, ProcessingTime, Watermark, Window};
 use crate::watermark::Percentile;
-use hashbrown::HashTable;
 use std::collections::BTreeMap;
 
 mod cold;
-
-pub(crate) type ActorId = u32;
 
 /// One key actor: its key, its machine, and what it has registered.
 #[derive(Debug)]
@@ -46,6 +43,12 @@ pub(crate) struct Actor {
     is_used: bool,
     /// Bytes that it took when they were counted last.
     weight: usize,
+}
+
+impl HasKey for Actor {
+    fn key(&self) -> &[u64] {
+        &self.key
+    }
 }
 
 /// What a table is firing, slice by slice.
@@ -67,10 +70,7 @@ struct Work {
 #[derive(Debug)]
 pub(crate) struct MachineTable {
     pub(crate) rules: MachineRules,
-    actors: Vec<Option<Actor>>,
-    free: Vec<ActorId>,
-    by_key: HashTable<ActorId>,
-    hasher: foldhash::fast::RandomState,
+    actors: Roster<Actor>,
     /// Actors by the deadline they registered; only the one they are armed for counts. One that has
     /// moved on is registered anew when the old one comes: a session that every batch prolongs has
     /// one deadline, not one for every batch.
@@ -78,7 +78,7 @@ pub(crate) struct MachineTable {
     ticks: BTreeMap<ProcessingTime, Vec<ActorId>>,
     pub(crate) shares: Shares,
     /// How many actors hold the output watermark at an instant.
-    holds: BTreeMap<EventTime, usize>,
+    holds: Holds,
     /// Actors that got something. Cleared at the end of the round.
     touched: Vec<ActorId>,
     /// What is being fired. Empty between two rounds.
@@ -120,14 +120,11 @@ impl MachineTable {
             },
         };
         Self {
-            actors: Vec::new(),
-            free: Vec::new(),
-            by_key: HashTable::new(),
-            hasher: foldhash::fast::RandomState::default(),
+            actors: Roster::default(),
             deadlines: BTreeMap::new(),
             ticks: BTreeMap::new(),
             shares: Shares::new(&rules.trigger),
-            holds: BTreeMap::new(),
+            holds: Holds::default(),
             touched: Vec::new(),
             work: Work::default(),
             entered: (0, 0),
@@ -148,22 +145,16 @@ impl MachineTable {
 
     /// An actor by its number.
     pub(crate) fn get(&self, id: ActorId) -> Option<&Actor> {
-        self.actors.get(id as usize).and_then(Option::as_ref)
-    }
-
-    fn find_hashed(&self, hash: u64, key: &[u64]) -> Option<ActorId> {
-        let is_same =
-            |id: &ActorId| self.get(*id).is_some_and(|actor| is_same_key(&actor.key, key));
-        self.by_key.find(hash, is_same).copied()
+        self.actors.get(id)
     }
 
     /// The actor of a key, if it has windows.
     pub(crate) fn find(&self, key: &[u64]) -> Option<ActorId> {
-        self.find_hashed(hash_words(&self.hasher, key), key)
+        self.actors.find(self.actors.hash(key), key)
     }
 
     fn actor(&mut self, hash: u64, key: &[u64]) -> ActorId {
-        if let Some(id) = self.find_hashed(hash, key) {
+        if let Some(id) = self.actors.find(hash, key) {
             return id;
         }
         if self.shelf.is_some()
@@ -182,23 +173,11 @@ impl MachineTable {
             is_used: true,
             weight: 0,
         };
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.actors.push(None);
-            (self.actors.len() - 1) as ActorId
-        });
-        if let Some(place) = self.actors.get_mut(id as usize) {
-            *place = Some(actor);
-        }
-        let (actors, hasher) = (&self.actors, &self.hasher);
-        self.by_key.insert_unique(hash, id, |known| {
-            let actor = actors.get(*known as usize).and_then(Option::as_ref);
-            actor.map_or(0, |actor| hash_words(hasher, &actor.key))
-        });
-        id
+        self.actors.insert(hash, actor)
     }
 
     fn touch(&mut self, id: ActorId) {
-        if let Some(Some(actor)) = self.actors.get_mut(id as usize)
+        if let Some(actor) = self.actors.get_mut(id)
             && !std::mem::replace(&mut actor.is_touched, true)
         {
             actor.is_used = true;
@@ -222,7 +201,7 @@ impl MachineTable {
                     return Ok(Flow::More);
                 }
                 rising.pass();
-                let actor = self.actors.get(id as usize).and_then(Option::as_ref);
+                let actor = self.actors.get(id);
                 let armed = actor.and_then(|actor| actor.armed_shares.get(number).copied());
                 if armed == Some(Some(deadline)) {
                     let out = (&mut *fired, symbols);
@@ -253,7 +232,7 @@ impl MachineTable {
                         return Ok(Flow::More);
                     }
                     ids.pass();
-                    let actor = self.actors.get(id as usize).and_then(Option::as_ref);
+                    let actor = self.actors.get(id);
                     if actor.is_some_and(|actor| actor.armed_tick == Some(due)) {
                         let out = (&mut *fired, symbols);
                         self.step(id, self.watermark, out, KeyMachine::advance)?;
@@ -299,7 +278,7 @@ impl MachineTable {
     /// Tells actors of a signal; those that wait for it are asked at the end of the round.
     fn signal_to(&mut self, ids: Vec<ActorId>, name: &str) {
         for id in ids {
-            let actor = self.actors.get_mut(id as usize).and_then(Option::as_mut);
+            let actor = self.actors.get_mut(id);
             if actor.is_some_and(|actor| actor.machine.signal(&self.rules, name)) {
                 self.touch(id);
             }
@@ -348,7 +327,7 @@ impl MachineTable {
                 return Ok(Flow::More);
             }
             due.pass();
-            let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+            let Some(actor) = self.actors.get_mut(id) else { continue };
             if actor.armed != Some(deadline) {
                 continue;
             }
@@ -377,7 +356,7 @@ impl MachineTable {
             &mut Outlet<'_>,
         ) -> Result<(), Overflow>,
     ) -> Result<(), Overflow> {
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Ok(()) };
+        let Some(actor) = self.actors.get_mut(id) else { return Ok(()) };
         actor.is_touched = false;
         let held = actor.machine.hold();
         let shares = self.shares.known();
@@ -399,7 +378,7 @@ impl MachineTable {
 
     /// Registers an actor's deadlines and hold anew; retires it if it has no window left.
     fn register(&mut self, id: ActorId) {
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        let Some(actor) = self.actors.get_mut(id) else { return };
         if let Some(dirty) = &mut self.dirty {
             if actor.machine.windows.is_empty() {
                 dirty.remove(id, |name| name.extend_from_slice(&actor.key));
@@ -409,28 +388,14 @@ impl MachineTable {
         }
         let hold = actor.machine.hold();
         if hold != actor.hold {
-            if let Some(old) = actor.hold
-                && let Some(count) = self.holds.get_mut(&old)
-            {
-                *count -= 1;
-                if *count == 0 {
-                    self.holds.remove(&old);
-                }
-            }
-            if let Some(new) = hold {
-                *self.holds.entry(new).or_default() += 1;
-            }
+            self.holds.remove(actor.hold);
+            self.holds.add(hold);
             actor.hold = hold;
         }
         if actor.machine.windows.is_empty() {
-            let hash = hash_words(&self.hasher, &actor.key);
-            if let Ok(entry) = self.by_key.find_entry(hash, |known| *known == id) {
-                entry.remove();
-            }
-            if let Some(gone) = self.actors.get_mut(id as usize).and_then(Option::take) {
+            if let Some(gone) = self.actors.remove(id) {
                 self.bytes -= gone.weight;
             }
-            self.free.push(id);
             return;
         }
         let deadline = actor.machine.next_deadline(&self.rules, self.watermark);
@@ -446,7 +411,7 @@ impl MachineTable {
 
     /// Registers a deadline of an actor.
     fn arm(&mut self, id: ActorId, deadline: EventTime) {
-        if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+        if let Some(actor) = self.actors.get_mut(id) {
             actor.armed = Some(deadline);
             self.deadlines.entry(deadline).or_default().push(id);
         }
@@ -454,7 +419,7 @@ impl MachineTable {
 
     /// Registers what an actor waits for beside the watermark: second ones, and the clock.
     fn register_others(&mut self, id: ActorId) {
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        let Some(actor) = self.actors.get_mut(id) else { return };
         let shares = self.shares.known().iter().map(|(_, share)| *share);
         for (number, share) in shares.collect::<Vec<_>>().into_iter().enumerate() {
             let deadline = actor.machine.next_completion(&self.rules, share);
@@ -477,7 +442,7 @@ impl MachineTable {
 
     /// The output watermark follows the input as far as holds let it, and never falls (WM-1).
     fn settle_output(&mut self) {
-        let held = self.holds.keys().next().map_or(self.watermark, |hold| Watermark(*hold));
+        let held = self.holds.first().map_or(self.watermark, Watermark);
         self.output = self.output.max(self.watermark.min(held));
     }
 
@@ -492,31 +457,26 @@ impl MachineTable {
         let is_due =
             !self.deadlines.is_empty() || !self.shares.is_empty() || !self.ticks.is_empty();
         let has_cold = self.shelf.as_ref().is_some_and(|shelf| !shelf.cold.is_empty());
-        self.by_key.is_empty() && self.holds.is_empty() && !is_due && !has_cold
+        self.actors.is_empty() && self.holds.is_empty() && !is_due && !has_cold
     }
 
     /// The window that took the last copy, and the stage's aggregates.
     pub(crate) fn entered(&mut self) -> Option<(&AggregateLayout, &mut OpenWindow)> {
         let (id, number) = self.entered;
-        let actor = self.actors.get_mut(id as usize)?.as_mut()?;
+        let actor = self.actors.get_mut(id)?;
         Some((&self.rules.aggregates, actor.machine.windows.get_mut(number)?))
     }
 
     /// Number of keys, and of bytes they take, roughly.
     pub(crate) fn size(&self) -> (usize, usize) {
         let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
-        let bytes: usize = self.actors().map(Actor::bytes).sum();
-        (self.by_key.len(), bytes + self.by_key.allocation_size() + dirty)
-    }
-
-    fn actors(&self) -> impl Iterator<Item = &Actor> {
-        self.actors.iter().flatten()
+        let bytes: usize = self.actors.iter().map(Actor::bytes).sum();
+        (self.actors.len(), bytes + self.actors.index_bytes() + dirty)
     }
 
     /// The numbers of all actors.
     pub(crate) fn ids(&self) -> impl Iterator<Item = ActorId> {
-        let actors = (0..).zip(&self.actors).filter(|(_, actor)| actor.is_some());
-        actors.map(|(id, _)| id)
+        self.actors.ids()
     }
 
     /// Every open window with its key.
@@ -524,15 +484,16 @@ impl MachineTable {
         let windows = |actor: &'_ Actor| {
             actor.machine.windows.iter().map(|open| open.window).collect::<Vec<_>>()
         };
-        self.actors()
+        self.actors
+            .iter()
             .flat_map(move |actor| windows(actor).into_iter().map(|window| (&*actor.key, window)))
     }
 
     /// Puts back an actor as it was; the watermarks must be set first. Returns its number.
     pub(crate) fn restore(&mut self, key: &[u64], machine: KeyMachine) -> ActorId {
-        let hash = hash_words(&self.hasher, key);
+        let hash = self.actors.hash(key);
         let id = self.actor(hash, key);
-        if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+        if let Some(actor) = self.actors.get_mut(id) {
             actor.machine = machine;
         }
         self.register(id);
@@ -541,15 +502,15 @@ impl MachineTable {
 
     /// Every window that has news waits for the end of a round.
     pub(crate) fn touch_news(&mut self) {
-        for id in 0..self.actors.len() {
-            let Some(Some(actor)) = self.actors.get_mut(id) else { continue };
+        for id in self.ids().collect::<Vec<_>>() {
+            let Some(actor) = self.actors.get_mut(id) else { continue };
             let mut has_news = false;
             for open in &mut actor.machine.windows {
                 open.is_touched |= open.has_news;
                 has_news |= open.has_news;
             }
             if has_news {
-                self.touch(id as ActorId);
+                self.touch(id);
             }
         }
     }
@@ -617,7 +578,7 @@ impl Fires for MachineTable {
         }
         self.work.before = None;
         self.watermark = watermark;
-        if self.by_key.is_empty() {
+        if self.actors.is_empty() {
             // Nobody is left who waits for the clock.
             self.ticks.clear();
         }
@@ -630,7 +591,7 @@ impl Fires for MachineTable {
         if self.work.asked.is_none() {
             self.recall_each();
         }
-        let mut ids = Some((0..self.actors.len() as ActorId).collect::<Vec<_>>());
+        let mut ids = Some(self.ids().collect::<Vec<_>>());
         while let Some(asked) = ids {
             if self.ask(|_| asked, (&mut *fired, symbols), KeyMachine::time_out)? == Flow::More {
                 return Ok(Flow::More);
@@ -657,7 +618,7 @@ impl Fires for MachineTable {
 
 impl Takes for MachineTable {
     fn hash(&self, key: &[u64]) -> u64 {
-        hash_words(&self.hasher, key)
+        self.actors.hash(key)
     }
 
     fn aggregates(&self) -> &AggregateLayout {
@@ -675,7 +636,7 @@ impl Takes for MachineTable {
     fn enter(&mut self, copy: Copy<'_>, symbols: &Symbols) -> Result<Judged, Overflow> {
         self.account.assigned += 1;
         let id = self.actor(copy.hash, copy.key);
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else {
+        let Some(actor) = self.actors.get_mut(id) else {
             return Ok(Judged::Dropped(LateReason::Expired));
         };
         let watermark = self.watermark;
@@ -721,7 +682,7 @@ impl Takes for MachineTable {
 
     fn delta(&mut self, _: &Entered) -> (&AggregateLayout, ValuesMut<'_>) {
         let (id, number) = self.entered;
-        let actor = self.actors.get_mut(id as usize).and_then(Option::as_mut);
+        let actor = self.actors.get_mut(id);
         let open = actor.and_then(|actor| actor.machine.windows.get_mut(number));
         let nothing = || ValuesMut { words: &mut [], sides: &mut [] };
         (&self.rules.aggregates, open.map_or_else(nothing, |open| open.delta.view_mut()))

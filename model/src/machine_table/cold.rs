@@ -28,7 +28,7 @@ impl MachineTable {
 
     /// Counts anew what an actor takes, where that is asked for.
     pub(super) fn weigh(&mut self, id: ActorId) {
-        if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+        if let Some(actor) = self.actors.get_mut(id) {
             let bytes = actor.bytes();
             self.bytes = self.bytes + bytes - std::mem::replace(&mut actor.weight, bytes);
         }
@@ -50,15 +50,6 @@ impl MachineTable {
         let mut shares = shares.collect::<Vec<_>>().into_iter().enumerate();
         let until = self.watermark.0;
         self.shelf.is_some() && shares.any(|share| self.recall_shared(share, until))
-    }
-
-    fn count_hold(&mut self, hold: Option<EventTime>, is_held: bool) {
-        let Some(hold) = hold else { return };
-        let count = self.holds.entry(hold).or_default();
-        *count = if is_held { *count + 1 } else { count.saturating_sub(1) };
-        if *count == 0 {
-            self.holds.remove(&hold);
-        }
     }
 }
 
@@ -118,19 +109,23 @@ impl Chills for MachineTable {
     }
 
     fn let_go(&mut self, entry: u32, wants: &Wants) {
-        if let Some(Some(actor)) = self.actors.get_mut(entry as usize) {
+        if let Some(actor) = self.actors.get_mut(entry) {
             actor.machine.windows.clear();
         }
         self.register(entry);
-        self.count_hold(wants.hold, true);
+        self.holds.add(wants.hold);
     }
 
     fn hold(&mut self, wants: &Wants, is_held: bool) {
-        self.count_hold(wants.hold, is_held);
+        if is_held {
+            self.holds.add(wants.hold);
+        } else {
+            self.holds.remove(wants.hold);
+        }
     }
 
     fn rearm(&mut self, entry: u32, wants: &Wants) {
-        let Some(Some(actor)) = self.actors.get_mut(entry as usize) else { return };
+        let Some(actor) = self.actors.get_mut(entry) else { return };
         actor.is_used = true;
         (actor.armed, actor.armed_tick) = (wants.deadline, wants.tick);
         actor.armed_shares.clone_from(&wants.shares);
@@ -142,7 +137,7 @@ impl Chills for MachineTable {
         self.ticks.clear();
         self.shares.clear();
         for id in self.ids().collect::<Vec<_>>() {
-            if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+            if let Some(actor) = self.actors.get_mut(id) {
                 actor.is_used = false;
                 // What has come was seen when it came.
                 let known = self.shares.known().iter().map(|(_, share)| share.0);
@@ -158,7 +153,7 @@ impl Chills for MachineTable {
 impl MachineTable {
     /// Puts an actor where those are found that wait for what it does.
     fn enlist(&mut self, id: ActorId) {
-        let Some(Some(actor)) = self.actors.get(id as usize) else { return };
+        let Some(actor) = self.actors.get(id) else { return };
         if let Some(deadline) = actor.armed {
             self.deadlines.entry(deadline).or_default().push(id);
         }

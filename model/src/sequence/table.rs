@@ -15,21 +15,18 @@ use super::sessions::{Fate, Now, Sessions};
 use super::spec::OverflowPolicy;
 use crate::account::StageAccount;
 use crate::aggregate::Overflow;
-use crate::cells::hash_words;
 use crate::engine::Engine;
 use crate::firing::{Fires, Flow, Otherwise};
+use crate::holds::Holds;
 use crate::image::Dirty;
-use crate::key::is_same_key;
 use crate::late::LateReason;
 use crate::plan::{SequenceInput, Stage};
+use crate::roster::{ActorId, HasKey, Roster};
 use crate::row::RowBatch;
 use crate::symbol::Symbols;
 use crate::table::Fired;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark, Window};
-use hashbrown::HashTable;
 use std::collections::{BTreeMap, VecDeque};
-
-type ActorId = u32;
 
 /// Most active time that passes between two ticks, however far they are apart.
 pub(crate) const TICK_MAX: Span = Span::from_millis(1_000);
@@ -47,21 +44,24 @@ pub(crate) struct Actor {
     is_touched: bool,
 }
 
+impl HasKey for Actor {
+    fn key(&self) -> &[u64] {
+        &self.key
+    }
+}
+
 /// All key actors of one stage in one shard.
 #[derive(Debug)]
 pub(crate) struct SequenceTable {
     pub(crate) frame: Frame,
     input: SequenceInput,
-    actors: Vec<Option<Actor>>,
-    free: Vec<ActorId>,
-    by_key: HashTable<ActorId>,
-    hasher: foldhash::fast::RandomState,
+    actors: Roster<Actor>,
     /// Actors by the deadline they registered; only the one they are armed for counts.
     deadlines: BTreeMap<EventTime, Vec<ActorId>>,
     /// The same by the clock.
     ticks: BTreeMap<Span, Vec<ActorId>>,
     /// How many actors hold the output watermark at an instant.
-    holds: BTreeMap<EventTime, usize>,
+    holds: Holds,
     /// Actors to be asked at the end of the round. Cleared there.
     touched: VecDeque<ActorId>,
     /// What held before the watermark that is being delivered. Cleared when that is done.
@@ -113,13 +113,10 @@ impl SequenceTable {
         Some(Self {
             frame,
             input,
-            actors: Vec::new(),
-            free: Vec::new(),
-            by_key: HashTable::new(),
-            hasher: foldhash::fast::RandomState::default(),
+            actors: Roster::default(),
             deadlines: BTreeMap::new(),
             ticks: BTreeMap::new(),
-            holds: BTreeMap::new(),
+            holds: Holds::default(),
             touched: VecDeque::new(),
             advancing: None,
             no_room: None,
@@ -192,8 +189,8 @@ impl SequenceTable {
         key: &[u64],
         (fired, symbols): (&mut Fired, &Symbols),
     ) -> Fate {
-        let hash = hash_words(&self.hasher, key);
-        let known = self.find(hash, key);
+        let hash = self.actors.hash(key);
+        let known = self.actors.find(hash, key);
         if !self.has_room(known.is_none()) && !self.make_room(known.is_none(), (fired, symbols)) {
             return Fate::Full;
         }
@@ -205,7 +202,7 @@ impl SequenceTable {
         let now = self.instants();
         let (frame, is_live) = (&self.frame, self.is_live);
         let rules = &frame.rules;
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return Fate::Full };
+        let Some(actor) = self.actors.get_mut(id) else { return Fate::Full };
         let before = actor.sessions.records();
         let fate = actor.sessions.take(entry, rules, now);
         self.records = (self.records + actor.sessions.records()).saturating_sub(before);
@@ -260,13 +257,7 @@ impl SequenceTable {
     }
 
     pub(crate) fn actor(&self, id: ActorId) -> Option<&Actor> {
-        self.actors.get(id as usize).and_then(Option::as_ref)
-    }
-
-    fn find(&self, hash: u64, key: &[u64]) -> Option<ActorId> {
-        let is_same =
-            |id: &ActorId| self.actor(*id).is_some_and(|actor| is_same_key(&actor.key, key));
-        self.by_key.find(hash, is_same).copied()
+        self.actors.get(id)
     }
 
     fn insert(&mut self, hash: u64, key: &[u64]) -> ActorId {
@@ -278,23 +269,11 @@ impl SequenceTable {
             hold: None,
             is_touched: false,
         };
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.actors.push(None);
-            (self.actors.len() - 1) as ActorId
-        });
-        if let Some(place) = self.actors.get_mut(id as usize) {
-            *place = Some(actor);
-        }
-        let (actors, hasher) = (&self.actors, &self.hasher);
-        self.by_key.insert_unique(hash, id, |known| {
-            let actor = actors.get(*known as usize).and_then(Option::as_ref);
-            actor.map_or(0, |actor| hash_words(hasher, &actor.key))
-        });
-        id
+        self.actors.insert(hash, actor)
     }
 
     fn touch(&mut self, id: ActorId) {
-        if let Some(Some(actor)) = self.actors.get_mut(id as usize)
+        if let Some(actor) = self.actors.get_mut(id)
             && !std::mem::replace(&mut actor.is_touched, true)
         {
             self.touched.push_back(id);
@@ -306,13 +285,13 @@ impl SequenceTable {
         // A list grows by doubling: a quarter of its places is free, on average.
         let entries = self.records.saturating_mul(size_of::<Entry>() * 5 / 4);
         let actor = size_of::<Option<Actor>>() + self.frame.key.words() * 8 + 48;
-        entries.saturating_add(self.by_key.len().saturating_mul(actor))
+        entries.saturating_add(self.actors.len().saturating_mul(actor))
     }
 
     /// Whether another record, or another key, has room.
     fn has_room(&self, is_new_key: bool) -> bool {
         let (sessions, bytes) = self.limits;
-        !(is_new_key && self.by_key.len() >= sessions)
+        !(is_new_key && self.actors.len() >= sessions)
             && (bytes == usize::MAX || self.bytes() < bytes)
     }
 
@@ -330,7 +309,7 @@ impl SequenceTable {
             // What is on its way already comes in.
             OverflowPolicy::PauseSource => true,
             OverflowPolicy::Fail => {
-                self.no_room = Some((self.by_key.len(), self.bytes()));
+                self.no_room = Some((self.actors.len(), self.bytes()));
                 false
             }
             OverflowPolicy::EmitEarlyOldest => {
@@ -358,7 +337,7 @@ impl SequenceTable {
                 bucket.remove();
             }
             let Some(id) = id else { continue };
-            let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+            let Some(actor) = self.actors.get_mut(id) else { continue };
             if actor.armed != Some(deadline) {
                 continue;
             }
@@ -379,7 +358,7 @@ impl SequenceTable {
     ) {
         let now = self.instants();
         let frame = &self.frame;
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        let Some(actor) = self.actors.get_mut(id) else { return };
         actor.is_touched = false;
         let mut outlet = Outlet { frame, key: &actor.key, symbols, fired, told: [0, 0] };
         let before = actor.sessions.records();
@@ -398,7 +377,7 @@ impl SequenceTable {
     fn register(&mut self, id: ActorId) {
         self.settle_hold(id);
         let now = self.instants();
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        let Some(actor) = self.actors.get_mut(id) else { return };
         if let Some(dirty) = &mut self.dirty {
             if actor.sessions.is_empty() {
                 dirty.remove(id, |name| name.extend_from_slice(&actor.key));
@@ -407,14 +386,7 @@ impl SequenceTable {
             }
         }
         if actor.sessions.is_empty() {
-            let hash = hash_words(&self.hasher, &actor.key);
-            if let Ok(entry) = self.by_key.find_entry(hash, |known| *known == id) {
-                entry.remove();
-            }
-            if let Some(place) = self.actors.get_mut(id as usize) {
-                *place = None;
-            }
-            self.free.push(id);
+            self.actors.remove(id);
             return;
         }
         let deadline = actor.sessions.next_deadline(&self.frame.rules, now);
@@ -426,14 +398,14 @@ impl SequenceTable {
     }
 
     fn arm(&mut self, id: ActorId, deadline: EventTime) {
-        if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+        if let Some(actor) = self.actors.get_mut(id) {
             actor.armed = Some(deadline);
             self.deadlines.entry(deadline).or_default().push(id);
         }
     }
 
     fn register_tick(&mut self, id: ActorId) {
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        let Some(actor) = self.actors.get_mut(id) else { return };
         if !self.is_live {
             return;
         }
@@ -446,22 +418,13 @@ impl SequenceTable {
     }
 
     fn settle_hold(&mut self, id: ActorId) {
-        let Some(Some(actor)) = self.actors.get_mut(id as usize) else { return };
+        let Some(actor) = self.actors.get_mut(id) else { return };
         let hold = actor.sessions.hold(&self.frame.rules);
         if hold == actor.hold {
             return;
         }
-        if let Some(old) = actor.hold
-            && let Some(count) = self.holds.get_mut(&old)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.holds.remove(&old);
-            }
-        }
-        if let Some(new) = hold {
-            *self.holds.entry(new).or_default() += 1;
-        }
+        self.holds.remove(actor.hold);
+        self.holds.add(hold);
         actor.hold = hold;
     }
 
@@ -469,7 +432,7 @@ impl SequenceTable {
     /// never falls (WM-1).
     fn settle_output(&mut self) {
         let passed = Watermark(self.frame.rules.released(self.watermark));
-        let held = self.holds.keys().next().map_or(passed, |hold| Watermark(*hold));
+        let held = self.holds.first().map_or(passed, Watermark);
         self.output = self.output.max(passed.min(held));
     }
 
@@ -491,7 +454,7 @@ impl SequenceTable {
                 bucket.remove();
                 continue;
             };
-            let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+            let Some(actor) = self.actors.get_mut(id) else { continue };
             if actor.armed_tick != Some(due) {
                 continue;
             }
@@ -532,7 +495,7 @@ impl SequenceTable {
                 bucket.remove();
                 continue;
             };
-            let Some(Some(actor)) = self.actors.get_mut(id as usize) else { continue };
+            let Some(actor) = self.actors.get_mut(id) else { continue };
             if actor.armed != Some(deadline) {
                 continue;
             }
@@ -550,32 +513,31 @@ impl SequenceTable {
 
     /// Whether no session, deadline or hold is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_key.is_empty() && self.holds.is_empty() && self.deadlines.is_empty()
+        self.actors.is_empty() && self.holds.is_empty() && self.deadlines.is_empty()
     }
 
     /// Number of keys, and of bytes that they take, about.
     pub(crate) fn size(&self) -> (usize, usize) {
         let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
-        (self.by_key.len(), self.bytes().saturating_add(dirty))
+        (self.actors.len(), self.bytes().saturating_add(dirty))
     }
 
     /// The numbers of all actors.
     pub(crate) fn ids(&self) -> impl Iterator<Item = ActorId> + '_ {
-        let numbers = 0..self.actors.len() as ActorId;
-        numbers.filter(|id| self.actor(*id).is_some())
+        self.actors.ids()
     }
 
     /// The number of the actor of `key`.
     pub(crate) fn number_of(&self, key: &[u64]) -> Option<ActorId> {
-        self.find(hash_words(&self.hasher, key), key)
+        self.actors.find(self.actors.hash(key), key)
     }
 
     /// Puts back an actor as it was; the watermarks and the clock must be set first.
     pub(crate) fn restore(&mut self, key: &[u64], sessions: Sessions) -> ActorId {
-        let hash = hash_words(&self.hasher, key);
+        let hash = self.actors.hash(key);
         let id = self.insert(hash, key);
         self.records = self.records.saturating_add(sessions.records());
-        if let Some(Some(actor)) = self.actors.get_mut(id as usize) {
+        if let Some(actor) = self.actors.get_mut(id) {
             actor.sessions = sessions;
         }
         self.register(id);
@@ -584,7 +546,7 @@ impl SequenceTable {
 
     /// All actors.
     pub(crate) fn actors(&self) -> impl Iterator<Item = &Actor> {
-        self.actors.iter().flatten()
+        self.actors.iter()
     }
 
     /// Every session kept, with its key: the one that goes on, if it does, and those that are closed.
@@ -656,7 +618,7 @@ impl Fires for SequenceTable {
             return Ok(Flow::More);
         }
         self.advancing = None;
-        if self.by_key.is_empty() {
+        if self.actors.is_empty() {
             // Nobody is left who waits for the clock.
             self.ticks.clear();
         }

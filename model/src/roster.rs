@@ -1,0 +1,115 @@
+//! Key actors by number and by key: where the tables keep theirs whose actors are objects of their
+//! own.
+//!
+//! Invariant: an actor is found by its key exactly as long as it has a number.
+
+use crate::cells::hash_words;
+use crate::key::is_same_key;
+use hashbrown::HashTable;
+
+/// Number of a key actor in its table. That of one which is gone goes to another.
+pub(crate) type ActorId = u32;
+
+/// What has a packed key that does not change.
+pub(crate) trait HasKey {
+    /// The packed key.
+    fn key(&self) -> &[u64];
+}
+
+/// All key actors of one stage in one shard.
+#[derive(Debug)]
+pub(crate) struct Roster<A> {
+    actors: Vec<Option<A>>,
+    /// Numbers to be used again.
+    free: Vec<ActorId>,
+    by_key: HashTable<ActorId>,
+    hasher: foldhash::fast::RandomState,
+}
+
+impl<A> Default for Roster<A> {
+    fn default() -> Self {
+        Self {
+            actors: Vec::new(),
+            free: Vec::new(),
+            by_key: HashTable::new(),
+            hasher: foldhash::fast::RandomState::default(),
+        }
+    }
+}
+
+impl<A: HasKey> Roster<A> {
+    /// Hash of a packed key here.
+    pub(crate) fn hash(&self, key: &[u64]) -> u64 {
+        hash_words(&self.hasher, key)
+    }
+
+    /// The actor of a key with this hash, if there is one.
+    pub(crate) fn find(&self, hash: u64, key: &[u64]) -> Option<ActorId> {
+        let is_same =
+            |id: &ActorId| self.get(*id).is_some_and(|actor| is_same_key(actor.key(), key));
+        self.by_key.find(hash, is_same).copied()
+    }
+
+    /// Takes an actor in whose key has this hash, and no actor yet.
+    pub(crate) fn insert(&mut self, hash: u64, actor: A) -> ActorId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.actors.push(None);
+            (self.actors.len() - 1) as ActorId
+        });
+        if let Some(place) = self.actors.get_mut(id as usize) {
+            *place = Some(actor);
+        }
+        let (actors, hasher) = (&self.actors, &self.hasher);
+        self.by_key.insert_unique(hash, id, |known| {
+            let actor = actors.get(*known as usize).and_then(Option::as_ref);
+            actor.map_or(0, |actor| hash_words(hasher, actor.key()))
+        });
+        id
+    }
+
+    /// Lets an actor go.
+    pub(crate) fn remove(&mut self, id: ActorId) -> Option<A> {
+        let gone = self.actors.get_mut(id as usize)?.take()?;
+        let hash = hash_words(&self.hasher, gone.key());
+        if let Ok(entry) = self.by_key.find_entry(hash, |known| *known == id) {
+            entry.remove();
+        }
+        self.free.push(id);
+        Some(gone)
+    }
+}
+
+impl<A> Roster<A> {
+    pub(crate) fn get(&self, id: ActorId) -> Option<&A> {
+        self.actors.get(id as usize).and_then(Option::as_ref)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ActorId) -> Option<&mut A> {
+        self.actors.get_mut(id as usize).and_then(Option::as_mut)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// Bytes of what finds actors by their keys.
+    pub(crate) fn index_bytes(&self) -> usize {
+        self.by_key.allocation_size()
+    }
+
+    /// All actors, by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &A> {
+        self.actors.iter().flatten()
+    }
+
+    /// The numbers of all actors.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ActorId> {
+        let actors = (0..).zip(&self.actors).filter(|(_, actor)| actor.is_some());
+        actors.map(|(id, _)| id)
+    }
+}
