@@ -37,6 +37,11 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Appends a byte of those flags that are set.
+pub(crate) fn put_flags(out: &mut Vec<u8>, flags: &[(bool, u8)]) {
+    out.push(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
+}
+
 /// Bytes that are read from the front.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);

@@ -1,7 +1,7 @@
 //! Entries of a table of machines: the open windows of a key, with their triggers, holds, what they
 //! owe and what they keep.
 
-use super::bytes::{Input, put_number, put_signed};
+use super::bytes::{Input, put_flags, put_number, put_signed};
 use super::dirty::Dirty;
 use super::form::{Form, put_sent, put_window, sent, window};
 use super::keyed::Keyed;
@@ -31,7 +31,7 @@ fn put_open(open: &OpenWindow, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(),
         (open.told.is_some(), IS_TOLD),
         (kept > 0, KEEPS_VALUES),
     ];
-    out.push(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
+    put_flags(out, &flags);
     put_sent(out, open.sent);
     put_number(out, u64::from(open.index));
     put_signed(out, open.rows);

@@ -2,7 +2,7 @@
 //! them. Steps are numbers of the plan; statuses, reasons and what is carried are texts.
 
 use super::ImageError;
-use super::bytes::{Input, put_number, put_signed};
+use super::bytes::{Input, put_flags, put_number, put_signed};
 use super::dirty::Dirty;
 use super::form::Form;
 use super::keyed::Keyed;
@@ -162,7 +162,7 @@ impl Keyed for SequenceTable {
         let with = (rules, &kinds);
         let flags =
             [(sessions.early.is_some(), IS_TOLD_EARLY), (sessions.waits_since.is_some(), WAITS)];
-        out.push(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
+        put_flags(out, &flags);
         put_number(out, sessions.released as u64);
         put_span(Some(sessions.seen), out);
         if let Some(since) = sessions.waits_since {
