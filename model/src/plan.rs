@@ -10,6 +10,7 @@ use crate::expr::TypedExpr;
 use crate::key::{KeyLayout, KeyPacker};
 use crate::pane::{AccumulationMode, Emission, StageId};
 use crate::row::{Field, RowLayout, Slot};
+use crate::sequence::RecordField;
 use crate::sequence::spec::SequenceSpec;
 use crate::sliding::{Early, Manner};
 use crate::time::Span;
@@ -490,6 +491,8 @@ pub struct SequenceInput {
     pub id: Option<Slot>,
     /// Slots of what a session takes over.
     pub carried: Vec<Slot>,
+    /// What the results of the stage say, in their order.
+    pub fields: Vec<RecordField>,
 }
 
 /// Slots of the interval that a record covers.

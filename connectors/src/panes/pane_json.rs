@@ -16,6 +16,28 @@ pub fn write_pane(
     symbols: &Symbols,
     out: &mut String,
 ) {
+    write_head(pipeline, stage, (pane, symbols), out);
+    out.push_str("},\"window\":");
+    write_window(pane.meta.window, out);
+    out.push_str(",\"pane\":");
+    write_identity(stage, pane, out);
+    out.push_str(",\"event_time\":");
+    write_int(pane.meta.event_time.as_millis(), out);
+    out.push_str(",\"values\":{");
+    for (number, aggregate) in stage.aggregates.accumulators().iter().enumerate() {
+        write_name(number, &aggregate.name, out);
+        write_result(stage, pane, number, symbols, out);
+    }
+    out.push_str("}}");
+}
+
+/// Appends what every object of a stage begins with: pipeline, stage, and the open object of the key.
+pub(crate) fn write_head(
+    pipeline: &str,
+    stage: &Stage,
+    (pane, symbols): (PaneRef<'_>, &Symbols),
+    out: &mut String,
+) {
     out.push_str("{\"pipeline\":");
     write_json_text(pipeline, out);
     out.push_str(",\"stage\":");
@@ -29,18 +51,6 @@ pub fn write_pane(
             write_json(stage.key.read(pane.key, number), symbols, out);
         }
     }
-    out.push_str("},\"window\":");
-    write_window(pane.meta.window, out);
-    out.push_str(",\"pane\":");
-    write_identity(stage, pane, out);
-    out.push_str(",\"event_time\":");
-    write_int(pane.meta.event_time.as_millis(), out);
-    out.push_str(",\"values\":{");
-    for (number, aggregate) in stage.aggregates.accumulators().iter().enumerate() {
-        write_name(number, &aggregate.name, out);
-        write_result(stage, pane, number, symbols, out);
-    }
-    out.push_str("}}");
 }
 
 /// Appends a member's name, behind a comma unless it is the first.

@@ -2,11 +2,11 @@
 //! change their order, their names or their meaning, and none is ever left out.
 
 use crate::panes::PaneRef;
-use crate::panes::pane_json::write_name;
+use crate::panes::pane_json::{write_head, write_name};
 use crate::panes::value::{write_int, write_json};
 use nilometer_model::pane::{PaneKind, Timing};
 use nilometer_model::plan::{SequenceInput, Stage};
-use nilometer_model::sequence::{RecordField, StepField, record_fields};
+use nilometer_model::sequence::{RecordField, StepField};
 use nilometer_model::symbol::Symbols;
 use nilometer_model::value::{Datum, write_json_text};
 use std::fmt::Write;
@@ -30,16 +30,8 @@ pub fn write_session(
     out: &mut String,
 ) {
     let Some(sequence) = &stage.sequence else { return };
-    out.push_str("{\"pipeline\":");
-    write_json_text(pipeline, out);
-    out.push_str(",\"stage\":");
-    write_json_text(&stage.name, out);
-    out.push_str(",\"key\":{");
-    for (number, field) in stage.key.fields().iter().enumerate() {
-        write_name(number, &field.name, out);
-        write_json(stage.key.read(pane.key, number), symbols, out);
-    }
-    let record = Record { stage, sequence, pane, symbols, fields: record_fields(&sequence.spec) };
+    write_head(pipeline, stage, (pane, symbols), out);
+    let record = Record { stage, sequence, pane, symbols };
     out.push_str("},\"session_id\":\"");
     if let Some(Datum::Int(id)) = record.of(RecordField::SessionId) {
         write!(out, "{id:016x}").unwrap_or_default();
@@ -70,12 +62,11 @@ struct Record<'a> {
     sequence: &'a SequenceInput,
     pane: PaneRef<'a>,
     symbols: &'a Symbols,
-    fields: Vec<(RecordField, Box<str>)>,
 }
 
 impl Record<'_> {
     fn of(&self, field: RecordField) -> Option<Datum> {
-        let index = self.fields.iter().position(|(known, _)| *known == field)?;
+        let index = self.sequence.fields.iter().position(|known| *known == field)?;
         Some(self.stage.aggregates.finish(self.pane.values, index))
     }
 
@@ -87,7 +78,8 @@ impl Record<'_> {
 
     /// Appends what is not said elsewhere, behind commas.
     fn write_fields(&self, out: &mut String) {
-        for (index, (field, name)) in self.fields.iter().enumerate() {
+        let results = self.stage.aggregates.accumulators();
+        for (index, (field, result)) in self.sequence.fields.iter().zip(results).enumerate() {
             if matches!(
                 field,
                 RecordField::SessionId | RecordField::Revision | RecordField::OfStep(..)
@@ -95,7 +87,7 @@ impl Record<'_> {
                 continue;
             }
             out.push(',');
-            write_json_text(name, out);
+            write_json_text(&result.name, out);
             out.push(':');
             write_json(self.stage.aggregates.finish(self.pane.values, index), self.symbols, out);
         }

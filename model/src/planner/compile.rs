@@ -14,6 +14,7 @@ use crate::plan::{
     TopKSpec,
 };
 use crate::row::{Field, RowLayout, Slot};
+use crate::sequence::record_fields;
 use crate::trigger::Trigger;
 use crate::value::Type;
 use crate::window::WindowFn;
@@ -389,6 +390,7 @@ impl Compiler<'_> {
             reason: slot(&spec.reason),
             id: slot(&spec.id),
             carried: spec.carried.iter().filter_map(|carried| self.slot(&carried.field)).collect(),
+            fields: record_fields(&spec).into_iter().map(|(field, _)| field).collect(),
             spec,
         })
     }

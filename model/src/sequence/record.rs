@@ -205,11 +205,11 @@ pub(crate) struct RecordWriter {
 }
 
 impl RecordWriter {
-    pub(crate) fn new(spec: &SequenceSpec, layout: &AggregateLayout, symbols: &Symbols) -> Self {
+    pub(crate) fn new(fields: &[RecordField], layout: &AggregateLayout, symbols: &Symbols) -> Self {
         let symbol = |text: &str| symbols.intern(text).map_or(u32::MAX, Symbol::number);
         let standings = [Standing::Open, Standing::Succeeded, Standing::Failed];
         Self {
-            fields: record_fields(spec).into_iter().map(|(field, _)| field).collect(),
+            fields: fields.to_vec(),
             layout: layout.clone(),
             outcomes: Outcome::ALL.iter().map(|outcome| symbol(outcome.name())).collect(),
             causes: Cause::ALL.iter().map(|cause| symbol(cause.name())).collect(),

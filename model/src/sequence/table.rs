@@ -104,7 +104,7 @@ impl SequenceTable {
         let bounds = input.spec.bounds;
         let frame = Frame {
             stage: stage.id,
-            writer: RecordWriter::new(&input.spec, &stage.aggregates, symbols),
+            writer: RecordWriter::new(&input.fields, &stage.aggregates, symbols),
             rules,
             key: stage.key.clone(),
             is_observed: stage.is_observed(),
