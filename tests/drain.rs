@@ -51,10 +51,9 @@ fn copies() -> Place {
 }
 
 fn start(place: &Place, args: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_nilometer"))
-        .args(["run", "pipeline.toml"])
+    place
+        .command(&["run", "pipeline.toml"])
         .args(args)
-        .current_dir(place.folder())
         .stdout(Stdio::piped())
         .stderr(fs::File::create(place.path("stderr")).unwrap())
         .spawn()

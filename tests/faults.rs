@@ -62,10 +62,10 @@ impl Place {
 
     /// Exit code and stderr of a run behind a line of the shell, and with more arguments.
     fn run(&self, before: &str, args: &str) -> (i32, String) {
-        let program = env!("CARGO_BIN_EXE_nilometer");
-        let line = format!("{before} exec {program} run pipeline.toml {args}");
-        let output = Command::new("sh").args(["-c", &line]).current_dir(self.folder()).output();
-        let output = output.unwrap();
+        let line = format!("{before} exec \"$0\" run pipeline.toml {args}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).arg(self.command(&[]).get_program());
+        let output = shell.current_dir(self.folder()).output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     }
 

@@ -61,12 +61,8 @@ fn records() -> String {
 impl Place {
     /// Exit code and stderr.
     fn run(&self, args: &[&str]) -> (i32, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_nilometer"))
-            .args(["run", "pipeline.toml", "--summary", "summary.json"])
-            .args(args)
-            .current_dir(self.folder())
-            .output()
-            .unwrap();
+        let run = ["run", "pipeline.toml", "--summary", "summary.json"];
+        let output = self.command(&run).args(args).output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     }
 

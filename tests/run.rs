@@ -53,11 +53,10 @@ impl Place {
     fn start(&self, args: &[&str]) -> Running {
         let summary = ["--summary", "summary.json"];
         let summary = if args.contains(&"--summary") { &[][..] } else { &summary };
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nilometer"))
-            .args(["run", "pipeline.toml"])
+        let mut child = self
+            .command(&["run", "pipeline.toml"])
             .args(summary)
             .args(args)
-            .current_dir(self.folder())
             .stdout(Stdio::piped())
             .stderr(fs::File::create(self.path("stderr")).unwrap())
             .spawn()

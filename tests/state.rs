@@ -43,10 +43,8 @@ path = "out.ndjson"
 
 impl Place {
     fn start(&self, args: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_nilometer"))
-            .args(["run", "pipeline.toml"])
+        self.command(&["run", "pipeline.toml"])
             .args(args)
-            .current_dir(self.folder())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

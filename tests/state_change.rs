@@ -46,12 +46,6 @@ const COARSE: &str = "[[group]]\nname = \"coarse\"\nkey = [\"k\"]\n";
 const OUT: &str = "[[sink]]\nname = \"out\"\nkind = \"file\"\npath = \"out.ndjson\"\n";
 
 impl Place {
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nilometer"));
-        command.args(args).current_dir(self.folder());
-        command
-    }
-
     fn start(&self, args: &[&str]) -> Child {
         let args = [&["run", "pipeline.toml"], args].concat();
         self.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()

@@ -21,7 +21,7 @@ use nilometer_connectors::generator::Dice;
 use place::Place;
 use std::fmt::Write as _;
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// Scenarios, which share the kills.
 const SCENARIOS: u64 = 3;
@@ -35,12 +35,10 @@ fn setting(name: &str, default: u64) -> u64 {
 
 impl Place {
     fn start(&self, out: &str, pipeline: &str, args: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_nilometer"))
-            .args(["run", pipeline])
+        self.command(&["run", pipeline])
             .args(args)
             .env("OUT", out)
             .env("DATA", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/flows"))
-            .current_dir(self.folder())
             .stdout(Stdio::null())
             .stderr(fs::File::create(self.path("stderr")).unwrap())
             .spawn()

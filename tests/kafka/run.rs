@@ -55,10 +55,9 @@ pub(crate) struct Running {
 
 impl Place {
     pub(crate) fn start(&self, args: &[&str]) -> Running {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nilometer"))
-            .args(["run", "pipeline.toml", "--summary", "summary.json"])
+        let mut child = self
+            .command(&["run", "pipeline.toml", "--summary", "summary.json"])
             .args(args)
-            .current_dir(self.folder())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

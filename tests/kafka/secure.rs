@@ -4,7 +4,6 @@
 use crate::broker::Broker;
 use crate::place::Place;
 use crate::run::{Book, sums};
-use std::process::Command;
 
 const SECRET: &str = "alice-secret";
 
@@ -53,12 +52,7 @@ fn who_may_read_does_and_who_may_not_is_told_why() {
         }
         let mut shown = said;
         for args in [&["plan"][..], &["plan", "--json"], &["check"]] {
-            let output = Command::new(env!("CARGO_BIN_EXE_nilometer"))
-                .args(args)
-                .arg("pipeline.toml")
-                .current_dir(place.folder())
-                .output()
-                .unwrap();
+            let output = place.command(args).arg("pipeline.toml").output().unwrap();
             shown += &String::from_utf8_lossy(&output.stdout);
             shown += &String::from_utf8_lossy(&output.stderr);
         }

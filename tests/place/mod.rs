@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// The directory; it goes with the value.
@@ -14,6 +15,13 @@ impl Place {
         let place = Self(tempfile::tempdir().unwrap());
         place.write("pipeline.toml", pipeline);
         place
+    }
+
+    /// The program, to be run in the directory with these arguments.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nilometer"));
+        command.args(args).current_dir(self.folder());
+        command
     }
 
     pub(crate) fn folder(&self) -> &Path {
