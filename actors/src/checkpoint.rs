@@ -345,9 +345,9 @@ pub fn write_part(
     Ok(written)
 }
 
-/// `shards` shards of `plan` as the last epoch of `store`, which `cuts` are of, has them, but for what begins anew; and how
-/// many records each has taken. Together they keep `memory` bytes of state in memory, if that is
-/// set.
+/// `shards` shards of `plan` as the last epoch of `store`, which `cuts` are of, has them, but for what
+/// begins anew; and how many records each has taken. Together they keep `memory` bytes of state in
+/// memory, if that is set.
 ///
 /// # Errors
 /// It cannot be read, is damaged, or is not of this plan.
