@@ -88,7 +88,11 @@ fn a_state_that_does_not_fit_is_refused_and_nothing_is_touched() {
         (&["--state", "."], 5, "and no state of nilometer"),
         (&["--state", "in.ndjson"], 5, "cannot use the state directory `in.ndjson`"),
         (&["--check-totals"], 2, "--check-totals adds up the results of one run"),
-        (&["--set", "pipeline.engine=batch"], 2, "only the streaming engine stores its state"),
+        (
+            &["--set", "pipeline.engine=batch"],
+            5,
+            "  stage `sums`: engine was streaming, and is batch\n",
+        ),
     ] {
         place.refused(args, code, what);
     }

@@ -348,3 +348,21 @@ fn in_the_middle_of_a_stream_stages_go_on_exactly_and_new_ones_take_what_comes()
         assert!(parts + 1 < found.len(), "{stage}: {found:?} of {expected:?}");
     }
 }
+
+#[test]
+fn on_another_engine_a_stage_begins_anew() {
+    let place = ended(&[FINE], OUT);
+    let batch = &["--set", "pipeline.engine=batch"][..];
+    place.refused(
+        batch,
+        5,
+        &format!(
+            "the state in `state` does not fit the pipeline:\n  \
+             stage `fine`: engine was streaming, and is batch\n\
+             {WAYS}--drop-state fine{ANEW}"
+        ),
+    );
+    place.run(&[batch, &["--drop-state", "fine"]].concat());
+    place.run(batch);
+    assert!(place.plan(&[]).contains("engine was batch, and is streaming"));
+}

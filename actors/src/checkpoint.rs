@@ -77,6 +77,8 @@ pub struct SourceCut {
     pub account: SourceAccount,
     /// Its watermark estimates.
     pub estimates: EstimatesImage,
+    /// Records of the cycle of micro-batches that it had handed on.
+    pub cycle_records: u64,
 }
 
 /// A shard where it was cut, but for what it keeps by key.

@@ -76,8 +76,7 @@ pub struct Parts {
     pub dead_letters: Option<DeadLetterFile>,
     /// How much may be in flight.
     pub limits: Limits,
-    /// Where epochs are stored; nothing is stored without it. For the streaming engine only: the
-    /// others store nothing.
+    /// Where epochs are stored; nothing is stored without it.
     pub state: Option<StatePart>,
 }
 

@@ -46,14 +46,14 @@ impl Restoring {
         self.epoch
     }
 
-    /// What the next source goes on with.
-    pub(crate) fn source(&mut self, polled: &mut Polled, ingest: &mut Ingest) {
-        if let Some(cut) = self.sources.next().flatten() {
-            if !self.begins.counts {
-                polled.account = cut.account;
-            }
-            ingest.restore(cut.estimates, &self.renumbering);
+    /// What the next source goes on with; returns how many records of the cycle it has handed on.
+    pub(crate) fn source(&mut self, polled: &mut Polled, ingest: &mut Ingest) -> u64 {
+        let Some(cut) = self.sources.next().flatten() else { return 0 };
+        if !self.begins.counts {
+            polled.account = cut.account;
         }
+        ingest.restore(cut.estimates, &self.renumbering);
+        cut.cycle_records
     }
 
     /// The machines of all shards, which keep `memory` bytes of state in memory, and how many records

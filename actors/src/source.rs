@@ -182,6 +182,7 @@ impl SourceActor {
             is_exact,
             account: self.polled.account.clone(),
             estimates: self.machine.estimates().image(),
+            cycle_records: self.machine.cycle_records(),
         }
     }
 

@@ -96,9 +96,12 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         limits: parts.limits,
         bounds: parts.state.as_ref().map(|state| state.bounds).unwrap_or_default(),
     };
-    let state = parts.state.filter(|_| facts.plan.engine == Engine::Streaming);
-    let (keeper, restoring, memory) = match state {
+    // Keys are put aside while a stream goes on; the other engines hold what has changed until it is
+    // emitted.
+    let is_streaming = facts.plan.engine == Engine::Streaming;
+    let (keeper, restoring, memory) = match parts.state {
         Some(StatePart { store, interval, memory, host, checkpoint, bounds: _ }) => {
+            let memory = memory.filter(|_| is_streaming);
             (Some(Keeper { store, interval, host }), Restoring::new(checkpoint), memory)
         }
         None => (None, Restoring::default(), None),
@@ -315,12 +318,19 @@ impl Wiring {
                 ingest = ingest.partitioned();
             }
             let mut polled = Polled::new(facts.plan.row.clone(), facts.dead_letters.is_some());
-            self.restoring.source(&mut polled, &mut ingest);
+            let cycle_records = self.restoring.source(&mut polled, &mut ingest);
             let (engine, limits) = (facts.plan.engine, facts.limits);
             let is_in_step = facts.is_in_step;
             let epoch_bytes_max = self.store.as_ref().map(|_| facts.bounds.epoch_bytes_max);
-            let parts =
-                SourceParts { partition, ingest, engine, limits, epoch_bytes_max, is_in_step };
+            let parts = SourceParts {
+                partition,
+                ingest,
+                engine,
+                limits,
+                epoch_bytes_max,
+                is_in_step,
+                cycle_records,
+            };
             deliver::start(&self.thread()?, inbox, move || SourceActor {
                 name: part.name,
                 partition,

@@ -256,6 +256,17 @@ impl Cut {
         Self { records, after: 0, read: 0 }
     }
 
+    /// The same, where so many records of the first cycle were read in a process before this one.
+    #[must_use]
+    pub const fn behind(self, read: u64) -> Self {
+        Self { read, ..self }
+    }
+
+    /// How many records of this cycle were read.
+    pub const fn records_read(&self) -> u64 {
+        self.read
+    }
+
     /// The last cycle that has begun: records that are read now belong to the one behind it.
     pub const fn after(&self) -> u64 {
         self.after

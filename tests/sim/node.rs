@@ -193,18 +193,25 @@ fn source(
     let watermark = estimations[id].clone();
     let mut ingest = Ingest::new(plan, symbols.clone(), refinement, watermark, options.shards);
     let mut partition = options.partitions[id].clone();
-    let mut account = SourceAccount::default();
+    let (mut account, mut cycle_records) = (SourceAccount::default(), 0);
     if let Some(checkpoint) = checkpoint {
         let cut = checkpoint.sources[id].as_ref().unwrap();
         assert!(cut.is_exact);
         partition.resume(&cut.position);
-        account = cut.account.clone();
+        (account, cycle_records) = (cut.account.clone(), cut.cycle_records);
         ingest.restore(cut.estimates.clone(), &checkpoint.renumbering);
     }
     let (engine, limits) = (plan.engine, options.limits);
     let epoch_bytes_max = options.stored.map(|stored| stored.bounds.epoch_bytes_max);
-    let parts =
-        SourceParts { partition: id as u32, ingest, engine, limits, epoch_bytes_max, is_in_step };
+    let parts = SourceParts {
+        partition: id as u32,
+        ingest,
+        engine,
+        limits,
+        epoch_bytes_max,
+        is_in_step,
+        cycle_records,
+    };
     Source {
         node: SourceNode::new(parts),
         partition,

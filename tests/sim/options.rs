@@ -89,7 +89,7 @@ impl Options {
         }
         // Read by every partition that is punctuated.
         job.extra_fields = vec![PUNCTUATION.into()];
-        let stored = engine == Engine::Streaming && dice.below(3) > 0;
+        let stored = dice.below(3) > 0;
         let stored = stored.then(|| stored_as(dice));
         let plan = plan_for(&job, engine).unwrap_or_else(|errors| panic!("{errors:?}"));
         let base = match dice.below(12) {

@@ -44,6 +44,7 @@ pub(crate) fn source_cut(source: &Source) -> SourceCut {
         is_exact: true,
         account: source.account.clone(),
         estimates: source.node.estimates().image(),
+        cycle_records: source.node.cycle_records(),
     }
 }
 

@@ -140,6 +140,8 @@ impl Settings<'_> {
             set("results", format!("read by {}", readers.join(", ")));
         }
         set("kept", self.kept().into());
+        // Another would wait for what it has done, or do it again.
+        set("engine", self.plan.engine.name().into());
         settings
     }
 

@@ -67,6 +67,11 @@ impl Schedule {
         self.last
     }
 
+    /// Whether there will be epochs.
+    pub fn is_on(&self) -> bool {
+        self.phase != Phase::Over
+    }
+
     /// Whether an epoch is in flight.
     pub const fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Final)

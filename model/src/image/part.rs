@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ShardPart {
     version: u32,
-    /// Name of the engine: another would wait for what it has done, or do it again.
+    /// Name of the engine: another would wait for what it has done, or do it again. What begins anew
+    /// may begin on another.
     engine: Box<str>,
     /// By stage: its watermarks received over an exchange.
     senders: Vec<Option<Vec<Watermark>>>,
@@ -138,15 +139,16 @@ impl ShardPart {
             return Err(ImageError::Version { found });
         }
         let part: Self = postcard::from_bytes(bytes)?;
-        if *part.engine != *plan.engine.name() {
+        let begins_anew = |name: &str| begins.is_some_and(|begins| begins.has(name));
+        let goes_on = plan.stages.iter().any(|stage| !begins_anew(&stage.name));
+        if goes_on && *part.engine != *plan.engine.name() {
             return Err(other_plan("the engine"));
         }
         let mut parts: Vec<_> = part.stages.into_iter().zip(part.senders).collect();
         parts.retain(|(part, _)| !begins.is_some_and(|begins| begins.forgets(&part.name, plan)));
         let (mut stages, mut senders) = (Vec::new(), Vec::new());
         for stage in &plan.stages {
-            let begins = begins.is_some_and(|begins| begins.has(&stage.name));
-            let (part, sender) = if begins {
+            let (part, sender) = if begins_anew(&stage.name) {
                 (StagePart::new(&stage.name), None)
             } else {
                 let found = parts.iter().position(|(part, _)| part.name == stage.name);

@@ -46,6 +46,8 @@ pub struct CoordinatorNode {
     begun: Option<Epoch>,
     /// Sources that have not ended. Falls only.
     open_sources: usize,
+    /// Whether one was told to stop, and the cycle is left to the next process: none begins any more.
+    is_cut_short: bool,
     /// What is to be sent. Emptied by [`CoordinatorNode::take_sends`].
     out: Vec<FromCoordinator>,
 }
@@ -60,11 +62,12 @@ impl CoordinatorNode {
             schedule: Schedule::new(None, Epoch::NONE),
             begun: None,
             open_sources: sources,
+            is_cut_short: false,
             out: Vec::new(),
         }
     }
 
-    /// The same, where epochs begin by `schedule`: for an engine without cycles.
+    /// The same, where epochs begin by `schedule`.
     #[must_use]
     pub fn with_epochs(self, schedule: Schedule) -> Self {
         Self { schedule, ..self }
@@ -141,12 +144,23 @@ impl CoordinatorNode {
         self.machine.stop(partition);
         self.tell(None);
         self.open_sources = self.open_sources.saturating_sub(1);
-        self.turn(|cycles| cycles.ended(partition as usize));
-        // With cycles the end follows the last of them, with epochs the last of those.
-        if self.open_sources == 0 && self.cycles.is_none() {
-            let next = self.schedule.input_ended();
-            self.go_on(next);
+        // Told to stop in the middle of a cycle, it has not read what belongs to it: where state is
+        // stored, the next process reads the rest.
+        let is_cut_short = self.schedule.is_on() && !self.machine.has_finished(partition);
+        if is_cut_short {
+            self.is_cut_short = true;
+        } else if !self.is_cut_short {
+            self.turn(|cycles| cycles.ended(partition as usize));
         }
+        // With cycles the end follows the last of them, with epochs the last of those.
+        if self.open_sources == 0 && (self.cycles.is_none() || self.is_cut_short) {
+            self.input_ended();
+        }
+    }
+
+    fn input_ended(&mut self) {
+        let next = self.schedule.input_ended();
+        self.go_on(next);
     }
 
     /// An epoch is stored, and what belongs to it has been published.
@@ -192,11 +206,14 @@ impl CoordinatorNode {
 
     /// Takes a fact about the cycles; one begins if that makes it due.
     fn turn(&mut self, fact: impl FnOnce(&mut Cycles) -> Option<Begin>) {
+        if self.is_cut_short {
+            return;
+        }
         let Some(Begin { number, is_last }) = self.cycles.as_mut().and_then(fact) else { return };
         let watermark = self.machine.watermark();
         self.out.push(FromCoordinator::Marked(Mark::Cycle(Cycle { number, watermark })));
         if is_last {
-            return self.end();
+            return self.input_ended();
         }
         self.machine.resume();
         self.out.push(FromCoordinator::CycleBegun(number));

@@ -111,6 +111,8 @@ pub struct SourceParts {
     pub epoch_bytes_max: Option<usize>,
     /// Whether what was read waits for its turn.
     pub is_in_step: bool,
+    /// Records of the cycle that were read in a process before this one.
+    pub cycle_records: u64,
 }
 
 /// The way of one source.
@@ -148,7 +150,7 @@ impl SourceNode {
             purse: Purse::new(parts.limits),
             epoch_bytes_max: parts.epoch_bytes_max,
             epoch_bytes: 0,
-            cut: Cut::new(parts.engine),
+            cut: Cut::new(parts.engine).behind(parts.cycle_records),
             phase: Phase::Starting,
             is_in_step: parts.is_in_step,
             at_hand: None,
@@ -167,6 +169,11 @@ impl SourceNode {
     /// Its watermark estimates, behind everything that it has handed on.
     pub const fn estimates(&self) -> &Estimates {
         self.ingest.estimates()
+    }
+
+    /// How many records of the cycle it has handed on: where it is cut for an epoch, that is stored.
+    pub const fn cycle_records(&self) -> u64 {
+        self.cut.records_read()
     }
 
     /// Whether what was read waits for its turn.

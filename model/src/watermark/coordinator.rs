@@ -141,6 +141,12 @@ impl Coordinator {
         self.alignment.resume();
     }
 
+    /// Whether a partition has ended, and was not stopped before.
+    pub fn has_finished(&self, partition: u32) -> bool {
+        let known = self.partitions.get(partition as usize);
+        known.is_some_and(|known| known.state == PartitionState::Finished)
+    }
+
     /// Partitions that are idle.
     pub fn idle(&self) -> impl Iterator<Item = u32> {
         let partitions = (0_u32..).zip(&self.partitions);

@@ -52,7 +52,7 @@ pub(crate) fn validate(
     let expressions = Expressions::new(raw, &mut scope, problems);
     let groupings = groups::groups(raw, &scope, problems);
     let engine = engine::engine(raw, &inputs, problems);
-    let state = state::state(raw, engine, problems);
+    let state = state::state(raw, problems);
     if let Some(name) = raw.pipeline.value().and_then(|pipeline| pipeline.name.get()) {
         names::check_word(&name.value, "pipeline", name.place, problems);
     }

@@ -5,27 +5,15 @@ use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
 use crate::config::raw::reader::Given;
 use crate::config::raw::sink::RawSink;
-use nilometer_model::engine::Engine;
 use nilometer_model::epoch::Bounds;
 use std::path::PathBuf;
 
 /// Where state is stored, if it is; `None` if that is wrong, which has then been reported.
-pub(crate) fn state(
-    raw: &RawConfig,
-    engine: Option<Engine>,
-    problems: &mut Problems,
-) -> Option<Option<StateConfig>> {
+pub(crate) fn state(raw: &RawConfig, problems: &mut Problems) -> Option<Option<StateConfig>> {
     if raw.state.is_absent() {
         return Some(None);
     }
     let state = raw.state.get()?;
-    if engine.is_some_and(|engine| engine != Engine::Streaming) {
-        problems.add_with_help(
-            state.place,
-            "only the streaming engine stores its state".to_owned(),
-            "leave `engine` out, or `state`",
-        );
-    }
     for sink in raw.sink.value().map_or(&[][..], |sinks| &sinks.tables) {
         if let RawSink::Table(table) = sink
             && let Some(name) = table.name.get()
