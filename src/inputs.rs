@@ -51,8 +51,8 @@ impl Inputs<'_> {
                 FileFormat::Datagram { exporter } => {
                     self.flows(paths, (FlowFormat::Datagram, exporter), partition)
                 }
-                FileFormat::Opennms => {
-                    let format = TextFormat::Opennms(self.context.clone());
+                FileFormat::Flows(layout) => {
+                    let format = TextFormat::Flows(layout, self.context.clone());
                     self.texts(paths, (format, *line_bytes_max), partition)
                 }
                 FileFormat::Ndjson => {
@@ -148,7 +148,7 @@ impl Inputs<'_> {
             format: match config.format {
                 ValueFormat::FlowProtobuf => KafkaFormat::FlowProtobuf(context),
                 ValueFormat::Json(time) => KafkaFormat::Json { schema: self.schema(), time },
-                ValueFormat::Opennms => KafkaFormat::Opennms(context),
+                ValueFormat::Flows(layout) => KafkaFormat::Flows(layout, context),
                 ValueFormat::Netflow { exporter } => KafkaFormat::Netflow { context, exporter },
             },
             record_bytes_max: config.record_bytes_max,

@@ -7,7 +7,7 @@ use nilometer_connectors::flow_intake::FlowContext;
 use nilometer_connectors::panes::{Delivery, PaneFormat, PaneTarget, PaneWriter};
 use nilometer_connectors::sink::Sink;
 use nilometer_connectors::source::{Polled, Source, State};
-use nilometer_connectors::text::{TextFiles, TextFormat, TextSettings};
+use nilometer_connectors::text::{FlowLayout, TextFiles, TextFormat, TextSettings};
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{Output, Shard};
 use nilometer_model::symbol::Symbols;
@@ -152,7 +152,7 @@ impl Example {
         let context = FlowContext { settings: flows.settings, ..FlowContext::default() };
         let settings = TextSettings {
             paths: vec![PathBuf::from("tests/data/nephron-b8.ndjson")],
-            format: TextFormat::Opennms(context),
+            format: TextFormat::Flows(FlowLayout::Opennms, context),
             line_bytes_max: TextSettings::LINE_BYTES_MAX,
             partition: 0,
         };

@@ -193,7 +193,7 @@ impl Row<'_> {
 }
 
 /// An IP protocol by number or name.
-struct Protocol(u8);
+pub(crate) struct Protocol(pub(crate) u8);
 
 impl FromStr for Protocol {
     type Err = ();
@@ -201,9 +201,18 @@ impl FromStr for Protocol {
     fn from_str(text: &str) -> Result<Self, ()> {
         let number = match text.to_ascii_lowercase().as_str() {
             "icmp" => 1,
+            "igmp" => 2,
+            "ipencap" | "ipip" => 4,
             "tcp" => 6,
             "udp" => 17,
-            "icmpv6" => 58,
+            "ipv6" => 41,
+            "gre" => 47,
+            "esp" => 50,
+            "ah" => 51,
+            "icmpv6" | "ipv6-icmp" => 58,
+            "ospf" => 89,
+            "pim" => 103,
+            "vrrp" => 112,
             "sctp" => 132,
             number => number.parse().map_err(drop)?,
         };

@@ -11,7 +11,7 @@ use nilometer_connectors::generator::{
     FlowGenerator, GeneratorSettings, GeneratorSource, Start, write_opennms,
 };
 use nilometer_connectors::source::{Polled, Source, SourceError, State};
-use nilometer_connectors::text::{TextFiles, TextFormat, TextSettings};
+use nilometer_connectors::text::{FlowLayout, TextFiles, TextFormat, TextSettings};
 use nilometer_model::flow::{
     Applications, Exporters, Flow, FlowSettings, MalformedFlow, normalise,
 };
@@ -110,7 +110,7 @@ pub(super) fn json_source(
 ) -> Result<TextFiles, SourceError> {
     let settings = TextSettings {
         paths: Vec::new(),
-        format: TextFormat::Opennms(FlowContext::default()),
+        format: TextFormat::Flows(FlowLayout::Opennms, FlowContext::default()),
         line_bytes_max: TextSettings::LINE_BYTES_MAX,
         partition: 0,
     };

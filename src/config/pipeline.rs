@@ -5,7 +5,7 @@ use nilometer_actors::credit::Limits;
 use nilometer_connectors::generator::GeneratorSettings;
 use nilometer_connectors::kafka::client::ClientSettings;
 use nilometer_connectors::kafka::source::{KafkaStart, KafkaUntil, RecordTime};
-use nilometer_connectors::text::RecordSchema;
+use nilometer_connectors::text::{FlowLayout, RecordSchema};
 use nilometer_model::epoch::Bounds;
 use nilometer_model::expr::{BindError, Refinement, TypedExpr};
 use nilometer_model::flow::FlowSettings;
@@ -152,7 +152,7 @@ impl SourceKind {
             Self::Udp { .. } | Self::Generator(_) => true,
             Self::Kafka(config) => !matches!(config.format, ValueFormat::Json(_)),
             Self::Files { format, .. } => match format {
-                FileFormat::Capture | FileFormat::Datagram { .. } | FileFormat::Opennms => true,
+                FileFormat::Capture | FileFormat::Datagram { .. } | FileFormat::Flows(_) => true,
                 FileFormat::Ndjson | FileFormat::Csv { .. } => false,
             },
         }
@@ -189,8 +189,8 @@ pub enum ValueFormat {
     FlowProtobuf,
     /// JSON objects with the fields of `[record]`.
     Json(RecordTime),
-    /// OpenNMS flow documents as JSON.
-    Opennms,
+    /// Flows as JSON objects of a known layout.
+    Flows(FlowLayout),
     /// Datagrams of exporters.
     Netflow {
         /// Who sent those whose key is no address.
@@ -208,8 +208,8 @@ pub enum FileFormat {
         /// Who sent it.
         exporter: IpAddr,
     },
-    /// OpenNMS flow documents, one JSON object per line.
-    Opennms,
+    /// Flows, one JSON object of a known layout per line.
+    Flows(FlowLayout),
     /// One JSON object per line, with the fields of `[record]`.
     Ndjson,
     /// Values below a header line, with the fields of `[record]`.

@@ -154,7 +154,7 @@ fn value_format(format: ValueFormat) -> String {
     match format {
         ValueFormat::FlowProtobuf => "protocol buffers of flows".into(),
         ValueFormat::Json(_) => "json".into(),
-        ValueFormat::Opennms => "json of opennms".into(),
+        ValueFormat::Flows(layout) => format!("json of {}", layout.name()),
         ValueFormat::Netflow { exporter: None } => "datagrams".into(),
         ValueFormat::Netflow { exporter: Some(exporter) } => format!("datagrams of {exporter}"),
     }
@@ -164,7 +164,7 @@ fn file_format(format: FileFormat) -> String {
     match format {
         FileFormat::Capture => "capture".into(),
         FileFormat::Datagram { exporter } => format!("datagram of {exporter}"),
-        FileFormat::Opennms => "ndjson of opennms".into(),
+        FileFormat::Flows(layout) => format!("ndjson of {}", layout.name()),
         FileFormat::Ndjson => "ndjson".into(),
         FileFormat::Csv { delimiter } => format!("csv with {:?}", char::from(delimiter)),
     }

@@ -83,7 +83,7 @@ fn what_is_no_record_is_kept_aside_with_its_place() {
     let place = Place::new(&sums(&broker.address, "poison", BOUNDED));
     place.run(&[], 0);
     let key = ("a".to_owned(), 1_700_000_000_000);
-    assert_eq!(place.results(), [(key, (2, 2))].into());
+    assert_eq!(place.results(), [(key, (2, 2))].into(), "{}", place.read("summary.json"));
     let reasons = [
         (1, "no_value"),
         (2, "no_value"),
@@ -108,6 +108,28 @@ const WIRE: &[u8] = &[
 /// The same as JSON.
 const DOCUMENT: &[u8] = br#"{"num_bytes":1000,"direction":"INGRESS","last_switched":1700000000400,
     "input_snmp_ifindex":4,"exporter_node":{"node_id":7}}"#;
+
+/// The same in the JSON of others, and something of theirs that is no flow.
+const PRESETS: [(&str, &str, &str); 3] = [
+    (
+        "goflow2",
+        r#"{"sampler_address":"192.0.2.7","time_flow_end_ns":1700000000400000000,"bytes":1000,
+        "in_if":4}"#,
+        r#"{"time_flow_end_ns":1700000000400000000}"#,
+    ),
+    (
+        "pmacct",
+        r#"{"event_type":"purge","peer_ip_src":"192.0.2.7","iface_in":4,
+        "timestamp_end":"2023-11-14 22:13:20.400000","bytes":1000}"#,
+        r#"{"event_type":"purge_close","writer_id":"default_kafka/1"}"#,
+    ),
+    (
+        "akvorado",
+        r#"{"TimeReceived":1700000000,"ExporterAddress":"::ffff:192.0.2.7","InIf":4,
+        "Bytes":"1000"}"#,
+        r#"{"TimeReceived":1700000000,"Bytes":"1000"}"#,
+    ),
+];
 
 /// The same as a datagram of NetFlow 5 with one record, by hand: header of 24 bytes, record of 48.
 fn datagram() -> Vec<u8> {
@@ -176,6 +198,11 @@ fn flows_mean_the_same_in_every_format() {
     let records = [(0, 1, None, Some(DOCUMENT)), (0, 1, None, Some(&b"[]"[..]))];
     let format = "format = \"json\"\npreset = \"opennms\"";
     flows("json", format, &records, &[(1, "not_json")]);
+    for (preset, flow, other) in PRESETS {
+        let records = [(0, 1, None, Some(flow.as_bytes())), (0, 1, None, Some(other.as_bytes()))];
+        let format = format!("format = \"json\"\npreset = \"{preset}\"");
+        flows(preset, &format, &records, &[(1, "missing_exporter")]);
+    }
     let datagram = datagram();
     let records: [Given<'_>; 2] =
         [(0, 1, Some(b"192.0.2.7"), Some(&datagram)), (0, 1, None, Some(&datagram))];

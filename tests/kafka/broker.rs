@@ -3,14 +3,16 @@
 
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::client::{ClientContext, DefaultClientContext};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 /// How long a question to the broker may take.
@@ -20,6 +22,30 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(20);
 pub(crate) struct Broker {
     folder: PathBuf,
     pub(crate) address: String,
+}
+
+/// What became of the records of a producer.
+#[derive(Default)]
+struct Reports(Mutex<Report>);
+
+#[derive(Default)]
+struct Report {
+    delivered: usize,
+    failed: Vec<String>,
+}
+
+impl ClientContext for Reports {}
+
+impl ProducerContext for Reports {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        let mut report = self.0.lock().unwrap();
+        match result {
+            Ok(_) => report.delivered += 1,
+            Err((error, _)) => report.failed.push(error.to_string()),
+        }
+    }
 }
 
 static SHARED: LazyLock<Broker> = LazyLock::new(|| {
@@ -108,18 +134,24 @@ impl Broker {
     pub(crate) fn produce_as(&self, topic: &str, records: &[Given<'_>], options: &[(&str, &str)]) {
         let mut config = self.config(options);
         config.set("enable.idempotence", "true").set("message.max.bytes", "16000000");
-        let producer: BaseProducer = config.create().unwrap();
+        let producer: BaseProducer<Reports> =
+            config.create_with_context(Reports::default()).unwrap();
         for (partition, timestamp, key, value) in records {
             let mut record = BaseRecord::<[u8], [u8]>::to(topic).partition(*partition);
             record = record.timestamp(*timestamp);
             record.key = *key;
             record.payload = *value;
-            while let Err((_, back)) = producer.send(record) {
+            while let Err((error, back)) = producer.send(record) {
+                let is_full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
+                assert!(is_full, "{topic}: {error}");
                 producer.poll(Duration::from_millis(20));
                 record = back;
             }
         }
         producer.flush(ANSWER).unwrap();
+        let reports = producer.context().0.lock().unwrap();
+        assert_eq!(reports.failed, Vec::<String>::new(), "{topic}");
+        assert_eq!(reports.delivered, records.len(), "{topic}");
     }
 
     /// What `group` has committed, by partition.

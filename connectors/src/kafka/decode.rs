@@ -46,8 +46,8 @@ impl Decoder {
                 let rows = Rows::new(&schema, layout, symbols, 0);
                 Form::Json { decoder: JsonDecoder::Records(JsonRecords::new(rows)), time }
             }
-            KafkaFormat::Opennms(context) => Form::Json {
-                decoder: JsonDecoder::Opennms(Documents::new(intake(context, symbols))),
+            KafkaFormat::Flows(names, context) => Form::Json {
+                decoder: JsonDecoder::Flows(Documents::new(names, intake(context, symbols))),
                 time: RecordTime::Field,
             },
             KafkaFormat::FlowProtobuf(context) => Form::Document(intake(context, symbols)),

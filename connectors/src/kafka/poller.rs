@@ -8,6 +8,7 @@ use super::client::{KafkaError, Trouble};
 use super::ears::{Change, Ears, names};
 use super::partitions::{Log, Place, Start, Until};
 use super::queue::{Chunk, Known, Queue, name};
+use super::statistics::Stand;
 use super::valve::{Turn, Valve};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError as ClientError;
@@ -24,6 +25,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const ANSWER: Duration = Duration::from_secs(2);
 /// How long commits are waited for at the end.
 const FAREWELL: Duration = Duration::from_secs(3);
+
+/// So many statistics after a pause, what the client says of its own queue holds again: before, it
+/// may have thrown away what it still says to have fetched.
+const CALM: u32 = 4;
 
 /// What a poller is made from.
 #[derive(Debug)]
@@ -62,6 +67,8 @@ pub(crate) struct Poller {
     has_read: bool,
     chunk: Chunk,
     valve: Valve,
+    /// Statistics since partitions were paused, resumed or sought last.
+    calm: u32,
     /// What the operator was told of last.
     told: Option<Trouble>,
 }
@@ -89,6 +96,7 @@ impl Poller {
             has_read: false,
             chunk: Chunk::default(),
             valve: Valve::new(settings.queue_bytes_max),
+            calm: 0,
             settings,
             told: None,
         }
@@ -330,6 +338,7 @@ impl Poller {
             if place.next != next
                 && self.consumer.seek(&topic, partition, Offset::Offset(place.next), ANSWER).is_ok()
             {
+                self.calm = 0;
                 self.tell_gap(&name(&topic, partition), place);
                 self.go_on_at(number, place.next);
             }
@@ -343,6 +352,8 @@ impl Poller {
             self.told = None;
             self.say("the brokers are back".into());
         }
+        self.calm = if self.valve.is_closed() { 0 } else { self.calm.saturating_add(1) };
+        let is_calm = self.calm >= CALM;
         let mut finished = TopicPartitionList::new();
         let mut state = self.queue.lock();
         for (known, track) in state.partitions.iter_mut().zip(&self.tracks) {
@@ -351,6 +362,7 @@ impl Poller {
                 known.is_at_end = false;
                 continue;
             };
+            let stand = Stand { has_more: stand.has_more || !is_calm, ..stand };
             if known.stand(stand, track.next) {
                 finished.add_partition(&known.topic, known.partition);
             }
@@ -380,6 +392,7 @@ impl Poller {
     fn turn(&mut self) {
         let state = self.queue.lock();
         let Some(turn) = self.valve.turn(state.bytes) else { return };
+        self.calm = 0;
         let open = state.partitions.iter().zip(&self.tracks);
         let open = open.filter(|(known, track)| !known.is_finished && track.is_ours);
         let names = list(&open.map(|(known, _)| known.place()).collect::<Vec<_>>());

@@ -6,7 +6,7 @@ use super::decode::Decoder;
 use super::ears::Ears;
 use super::partitions::{Start, Until};
 use super::poller::{Assignment, Poller};
-use super::queue::{Chunk, Known, Queue};
+use super::queue::{self, Chunk, Known, Queue};
 use super::statistics;
 use crate::dead_letter::Place;
 use crate::flow_feed::FeedImage;
@@ -15,7 +15,7 @@ use crate::netflow::FlowDecoder;
 use crate::source::{
     PartitionLag, Polled, Position, Progress, Source, SourceError, State, position_of, state_of,
 };
-use crate::text::RecordSchema;
+use crate::text::{FlowLayout, RecordSchema};
 use nilometer_model::row::{self, RowLayout};
 use nilometer_model::symbol::Symbols;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -39,8 +39,8 @@ pub enum KafkaFormat {
         /// Where event times come from.
         time: RecordTime,
     },
-    /// Flow documents of OpenNMS as JSON.
-    Opennms(FlowContext),
+    /// Flows as JSON objects of a known layout.
+    Flows(FlowLayout, FlowContext),
     /// Datagrams of exporters, one per record; the key says who sent it.
     Netflow {
         /// How their flows are normalised.
@@ -170,7 +170,7 @@ impl KafkaSource {
         if *read < chunk.records.len() {
             return Ok(());
         }
-        let is_worth = |state: &super::queue::State| {
+        let is_worth = |state: &queue::State| {
             !state.chunks.is_empty() || !state.notices.is_empty() || state.failure.is_some()
         };
         let mut state = self.queue.wait(patience, is_worth);
@@ -225,19 +225,7 @@ impl KafkaSource {
 
     /// Where each partition stands, and so where all do.
     fn stands(&self, out: &mut Polled) -> State {
-        let state = self.queue.lock();
-        out.partitions.clear();
-        out.partitions.extend(state.partitions.iter().map(stand));
-        let all = |stand| out.partitions.iter().all(|known| *known == stand);
-        if !state.is_complete || out.partitions.is_empty() {
-            State::More
-        } else if self.is_bounded && all(State::End) {
-            State::End
-        } else if out.partitions.contains(&State::More) {
-            State::More
-        } else {
-            State::Pending
-        }
+        stands(&self.queue.lock(), self.is_bounded, &mut out.partitions)
     }
 }
 
@@ -246,6 +234,25 @@ fn stand(known: &Known) -> State {
         0 if known.is_finished => State::End,
         0 if known.is_at_end => State::Pending,
         _ => State::More,
+    }
+}
+
+/// Notes in `each` where each partition stands; where all do.
+fn stands(state: &queue::State, is_bounded: bool, each: &mut Vec<State>) -> State {
+    each.clear();
+    each.extend(state.partitions.iter().map(stand));
+    if !state.is_complete || each.is_empty() {
+        // They are found one by one. An empty one at its end says nothing of those behind it: it
+        // would promise in their name that nothing more comes.
+        each.fill(State::More);
+        return State::More;
+    }
+    if is_bounded && each.iter().all(|known| *known == State::End) {
+        State::End
+    } else if each.contains(&State::More) {
+        State::More
+    } else {
+        State::Pending
     }
 }
 
@@ -363,6 +370,36 @@ impl Drop for KafkaSource {
         if self.waiting.is_none() {
             self.queue.lock().is_stopping = true;
             drop(self.queue.wait(FAREWELL, |state| state.has_stopped));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_at_its_end_before_all_partitions_are_known() {
+        use State::{End, More, Pending};
+        let known = |number, next, is_at_end| Known {
+            is_at_end,
+            ..Known::begun((&"t".into(), number), next, Some(9))
+        };
+        let (finished, silent, begun) = (known(0, 9, false), known(1, 5, true), known(2, 5, false));
+        for (partitions, is_complete, is_bounded, each, all) in [
+            (vec![], true, true, vec![], More),
+            (vec![&finished], false, true, vec![More], More),
+            (vec![&finished, &silent], false, true, vec![More, More], More),
+            (vec![&finished], true, true, vec![End], End),
+            (vec![&finished, &silent], true, true, vec![End, Pending], Pending),
+            (vec![&finished, &silent, &begun], true, true, vec![End, Pending, More], More),
+            (vec![&silent], true, false, vec![Pending], Pending),
+        ] {
+            let partitions = partitions.into_iter().cloned().collect();
+            let state = queue::State { partitions, is_complete, ..queue::State::default() };
+            let mut found = vec![End; 9];
+            assert_eq!(stands(&state, is_bounded, &mut found), all, "{each:?} {is_complete}");
+            assert_eq!(found, each, "{is_complete}");
         }
     }
 }

@@ -24,9 +24,14 @@ const DOCUMENT: &str = r#"{"timestamp":1700000000500,"num_bytes":1000,"direction
 
 /// The fields of the one flow that `line` is, as `name=value`, those that are null left out.
 fn flow_of(line: &str) -> Result<Vec<String>, Vec<(String, u64)>> {
+    flow_in(FlowLayout::Opennms, line)
+}
+
+/// The same of another layout.
+pub(super) fn flow_in(names: FlowLayout, line: &str) -> Result<Vec<String>, Vec<(String, u64)>> {
     let layout =
         Arc::new(RowLayout::new(FLOW_FIELDS.iter().map(|info| Field::new(info.name, info.ty))));
-    let format = TextFormat::Opennms(FlowContext::default());
+    let format = TextFormat::Flows(names, FlowContext::default());
     let outcome = run(&[line.replace('\n', "").as_bytes()], format, &layout, (9, false));
     let Some(row) = outcome.rows.first() else {
         let reasons = outcome.out.account.malformed.sorted();
@@ -161,7 +166,12 @@ fn marks_of_flows_are_counted() {
     let context = FlowContext { settings: FlowSettings::default(), ..FlowContext::default() };
     let content =
         r#"{"last_switched":7,"first_switched":9,"exporter_node":{},"sampling_interval":0}"#;
-    let outcome = run(&[content.as_bytes()], TextFormat::Opennms(context), &layout, (9, false));
+    let outcome = run(
+        &[content.as_bytes()],
+        TextFormat::Flows(FlowLayout::Opennms, context),
+        &layout,
+        (9, false),
+    );
     assert_eq!(outcome.rows, ["7 0"]);
     assert_eq!(outcome.out.account.marks.sorted(), [("bad_sampling", 1), ("reversed_times", 1)]);
 }
@@ -184,7 +194,7 @@ fn flows_written_as_documents_come_back_the_same() {
         write_opennms(&flow, &mut text);
         intake.take(&flow, Found::new(&origin, Place::Record(1), b""), &mut direct);
     }
-    let format = TextFormat::Opennms(FlowContext::default());
+    let format = TextFormat::Flows(FlowLayout::Opennms, FlowContext::default());
     let read = run(&[text.as_bytes()], format, &layout, (64, false));
     assert_eq!((direct.batch.len(), read.rows.len()), (500, 500));
     for (index, row) in read.rows.iter().enumerate() {

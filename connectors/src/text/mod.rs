@@ -6,23 +6,28 @@
 
 mod csv;
 mod feed;
+mod flow_documents;
+mod flow_layout;
+mod flow_values;
 mod members;
 mod ndjson;
 mod number;
 mod one_document;
-mod opennms;
 mod rows;
 pub mod schema;
 
 #[cfg(test)]
 mod document_tests;
 #[cfg(test)]
+mod layout_tests;
+#[cfg(test)]
 mod tests;
 
+pub(crate) use flow_documents::Documents;
+pub use flow_layout::FlowLayout;
 pub(crate) use ndjson::{Decoder as JsonDecoder, Records as JsonRecords};
 pub use number::TimeUnit;
 pub use one_document::{NoFlow, OneDocument};
-pub(crate) use opennms::Documents;
 pub(crate) use rows::Rows;
 pub use schema::{RecordField, RecordSchema};
 
@@ -54,8 +59,8 @@ pub enum TextFormat {
         /// What parts the cells of a row: a comma unless set otherwise.
         delimiter: u8,
     },
-    /// A flow document of OpenNMS per line, under the names of its protocol buffer fields.
-    Opennms(FlowContext),
+    /// A flow per line, as a JSON object of a known layout.
+    Flows(FlowLayout, FlowContext),
 }
 
 /// What a source of text files reads.
@@ -280,9 +285,9 @@ impl Reader {
                 let cells = Box::new(csv::Cells::new(line_bytes_max, *delimiter));
                 Self::Rows { cells, decoder: csv::Decoder::new(rows) }
             }
-            TextFormat::Opennms(context) => {
+            TextFormat::Flows(names, context) => {
                 let intake = FlowIntake::new(context.clone(), layout, symbols, partition);
-                lines(ndjson::Decoder::Opennms(opennms::Documents::new(intake)))
+                lines(ndjson::Decoder::Flows(Documents::new(*names, intake)))
             }
         }
     }

@@ -6,8 +6,8 @@
 use crate::account::Reason;
 use crate::source::{Found, Polled};
 use crate::text::feed::Piece;
+use crate::text::flow_documents::Documents;
 use crate::text::members::Members;
-use crate::text::opennms::Documents;
 use crate::text::rows::Rows;
 use nilometer_model::row::Position;
 use nilometer_model::time::EventTime;
@@ -17,8 +17,8 @@ use nilometer_model::time::EventTime;
 pub(crate) enum Decoder {
     /// Records of a schema.
     Records(Records),
-    /// Flow documents of OpenNMS.
-    Opennms(Documents),
+    /// Flows of a known layout.
+    Flows(Documents),
 }
 
 impl Decoder {
@@ -51,7 +51,7 @@ impl Decoder {
     ) {
         match self {
             Self::Records(records) => records.rows.place(position, time),
-            Self::Opennms(documents) => documents.place(position),
+            Self::Flows(documents) => documents.place(position),
         }
         self.take(Piece::Whole, found, out);
     }
@@ -66,7 +66,7 @@ impl Decoder {
     ) {
         match self {
             Self::Records(records) => records.rows.place(position, None),
-            Self::Opennms(documents) => documents.place(position),
+            Self::Flows(documents) => documents.place(position),
         }
         self.reject(found, reason, detail, out);
     }
@@ -75,7 +75,7 @@ impl Decoder {
     pub(crate) fn count(&self) -> u64 {
         match self {
             Self::Records(records) => records.rows.count(),
-            Self::Opennms(documents) => documents.count(),
+            Self::Flows(documents) => documents.count(),
         }
     }
 
@@ -83,14 +83,14 @@ impl Decoder {
     pub(crate) fn resume(&mut self, count: u64) {
         match self {
             Self::Records(records) => records.rows.resume(count),
-            Self::Opennms(documents) => documents.resume(count),
+            Self::Flows(documents) => documents.resume(count),
         }
     }
 
     fn decode(&mut self, text: &str, is_cut: bool, found: Found<'_>, out: &mut Polled) {
         match self {
             Self::Records(records) => records.decode(text, is_cut, found, out),
-            Self::Opennms(documents) => documents.decode(text, is_cut, found, out),
+            Self::Flows(documents) => documents.decode(text, is_cut, found, out),
         }
     }
 
@@ -100,7 +100,7 @@ impl Decoder {
                 records.rows.begin(out);
                 out.reject(found, reason, detail);
             }
-            Self::Opennms(documents) => documents.reject(found, reason, detail, out),
+            Self::Flows(documents) => documents.reject(found, reason, detail, out),
         }
     }
 }

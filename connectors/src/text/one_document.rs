@@ -2,7 +2,8 @@
 //!
 //! It goes the way of every flow, through [`FlowIntake`], so that it means what it means in a run.
 
-use super::opennms::Documents;
+use super::flow_documents::Documents;
+use super::flow_layout::FlowLayout;
 use crate::dead_letter::Place;
 use crate::flow_intake::{FlowContext, FlowIntake};
 use crate::source::{Found, Polled};
@@ -38,7 +39,12 @@ impl OneDocument {
         let layout = Arc::new(RowLayout::new(fields));
         let symbols = Arc::new(Symbols::default());
         let intake = FlowIntake::new(context, &layout, symbols.clone(), 0);
-        Self { documents: Documents::new(intake), layout, symbols, origin: "document".into() }
+        Self {
+            documents: Documents::new(FlowLayout::Opennms, intake),
+            layout,
+            symbols,
+            origin: "document".into(),
+        }
     }
 
     /// All fields of the flow that `document`, a JSON object, is; in the order of [`FLOW_FIELDS`].

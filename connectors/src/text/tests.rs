@@ -336,7 +336,7 @@ proptest! {
         let fields = [("k", Type::Text, "name"), ("v", Type::U16, "count")];
         let csv = TextFormat::Csv { schema: schema(&fields), delimiter: b',' };
         let csv_layout = layout(&[("k", Type::Text), ("v", Type::U16)]);
-        let opennms = TextFormat::Opennms(FlowContext::default());
+        let opennms = TextFormat::Flows(FlowLayout::Opennms, FlowContext::default());
         let flow_layout = layout(&[("bytes", Type::Big), ("exporter", Type::Object)]);
         for (format, layout) in
             [(ndjson, ndjson_layout), (csv.clone(), csv_layout), (opennms, flow_layout)]

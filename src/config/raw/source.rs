@@ -8,6 +8,7 @@ use super::scalar::{Ratio, Whole, raw_names};
 use super::table::{raw_kinds, raw_table};
 use super::text_or_table::{RawKafkaStart, RawStart};
 use super::watermark::RawSourceWatermark;
+use nilometer_connectors::text::FlowLayout;
 
 raw_kinds! {
     /// One input.
@@ -34,7 +35,7 @@ raw_table! {
         paths: List<String> = Required,
         /// What they hold: `capture` (pcap or pcapng), `datagram` (one per file), `ndjson` or `csv`.
         format: RawFormat = Required,
-        /// Names of the members of `ndjson` lines: `opennms` for its flow documents.
+        /// Whose flows the `ndjson` lines are: `opennms`, `goflow2`, `pmacct` or `akvorado`.
         preset: RawPreset = Optional,
         /// IP address of the exporter that sent what is in `datagram` files.
         exporter: String = Optional,
@@ -82,7 +83,7 @@ raw_table! {
         instance: String = Default("\"nilometer\""),
         /// What values are: `flow-protobuf` (flow documents, see `flow.proto`), `json`, or `netflow` (a datagram each, whose key is the address of the exporter).
         format: RawKafkaFormat = Required,
-        /// Names of the members of `json` values: `opennms` for its flow documents.
+        /// Whose flows the `json` values are: `opennms`, `goflow2`, `pmacct` or `akvorado`.
         preset: RawPreset = Optional,
         /// IP address of the exporter of `netflow` datagrams whose key is no address.
         exporter: String = Optional,
@@ -204,5 +205,23 @@ raw_names! {
     pub(crate) enum RawPreset ("preset") {
         /// OpenNMS' flow document by its proto names.
         Opennms = "opennms",
+        /// goflow2.
+        Goflow2 = "goflow2",
+        /// The plugins of pmacct.
+        Pmacct = "pmacct",
+        /// Akvorado by the names of its columns.
+        Akvorado = "akvorado",
+    }
+}
+
+impl RawPreset {
+    /// The layout that it names.
+    pub(crate) const fn layout(self) -> FlowLayout {
+        match self {
+            Self::Opennms => FlowLayout::Opennms,
+            Self::Goflow2 => FlowLayout::Goflow2,
+            Self::Pmacct => FlowLayout::Pmacct,
+            Self::Akvorado => FlowLayout::Akvorado,
+        }
     }
 }

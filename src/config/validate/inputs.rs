@@ -8,9 +8,7 @@ use crate::config::place::Place;
 use crate::config::problem::Problems;
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::scalar::Choice;
-use crate::config::raw::source::{
-    RawFiles, RawFormat, RawPartitions, RawPreset, RawSource, RawUdp,
-};
+use crate::config::raw::source::{RawFiles, RawFormat, RawPartitions, RawSource, RawUdp};
 use crate::config::raw::text_or_table::RawField;
 use crate::config::raw::watermark::RawSourceWatermark;
 use crate::config::raw::{RawBiflow, RawConfig, RawFlows, RawRecord, RawTimeUnit, RawType};
@@ -104,7 +102,7 @@ fn files_source(files: &RawFiles, problems: &mut Problems) -> Option<SourceKind>
         RawFormat::Csv => FileFormat::Csv { delimiter: delimiter? },
         RawFormat::Datagram => FileFormat::Datagram { exporter: exporter? },
         RawFormat::Ndjson => match &files.preset {
-            Given::Value(Spanned { value: RawPreset::Opennms, .. }) => FileFormat::Opennms,
+            Given::Value(preset) => FileFormat::Flows(preset.value.layout()),
             Given::Absent => FileFormat::Ndjson,
             Given::Wrong => return None,
         },

@@ -5,7 +5,7 @@ use crate::config::problem::Problems;
 use crate::config::raw::options::RawOptions;
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::scalar::Choice;
-use crate::config::raw::source::{RawEventTime, RawKafka, RawKafkaFormat, RawPreset};
+use crate::config::raw::source::{RawEventTime, RawKafka, RawKafkaFormat};
 use crate::config::raw::text_or_table::{RawKafkaStart, RawStart};
 use nilometer_connectors::kafka::client::{ClientOption, ClientSettings, OptionValue};
 use nilometer_connectors::kafka::source::{KafkaStart, KafkaUntil, RecordTime};
@@ -103,9 +103,7 @@ fn format(raw: &RawKafka, problems: &mut Problems) -> Option<ValueFormat> {
         (_, Given::Wrong) => return None,
         (RawKafkaFormat::FlowProtobuf, _) => ValueFormat::FlowProtobuf,
         (RawKafkaFormat::Netflow, _) => ValueFormat::Netflow { exporter },
-        (RawKafkaFormat::Json, Given::Value(Spanned { value: RawPreset::Opennms, .. })) => {
-            ValueFormat::Opennms
-        }
+        (RawKafkaFormat::Json, Given::Value(preset)) => ValueFormat::Flows(preset.value.layout()),
         (RawKafkaFormat::Json, Given::Absent) => ValueFormat::Json(match time.value {
             RawEventTime::Field => RecordTime::Field,
             RawEventTime::Timestamp => RecordTime::Timestamp,
