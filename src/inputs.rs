@@ -4,6 +4,7 @@
 use crate::config::{
     FileFormat, KafkaConfig, Pipeline, Records, SourceConfig, SourceKind, ValueFormat,
 };
+use crate::outlets::Carriers;
 use crate::progress::Bar;
 use crate::run_failure::RunFailure;
 use nilometer_actors::node::SourcePart;
@@ -29,6 +30,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) symbols: &'a Arc<Symbols>,
     /// What flows are normalised with.
     pub(crate) context: FlowContext,
+    /// What takes offsets to sinks.
+    pub(crate) carriers: &'a Carriers,
     /// Where people are told.
     pub(crate) bar: &'a Bar,
 }
@@ -67,7 +70,7 @@ impl Inputs<'_> {
             SourceKind::Udp { listen, receive_buffer } => {
                 self.collector(&source.name, (*listen, *receive_buffer), partition)
             }
-            SourceKind::Kafka(config) => self.kafka(config),
+            SourceKind::Kafka(config) => self.kafka(&source.name, config),
             SourceKind::Generator(settings) => Ok(self.generator(settings, partition)),
         };
         let name = source.name.as_str();
@@ -138,7 +141,7 @@ impl Inputs<'_> {
         Ok(Box::new(collector))
     }
 
-    fn kafka(&self, config: &KafkaConfig) -> Result<Box<dyn Source>, SourceError> {
+    fn kafka(&self, name: &str, config: &KafkaConfig) -> Result<Box<dyn Source>, SourceError> {
         let context = self.context.clone();
         let settings = KafkaSettings {
             client: config.client.clone(),
@@ -155,6 +158,7 @@ impl Inputs<'_> {
             start: config.start,
             until: config.until,
             queue_bytes_max: config.queue_bytes_max,
+            carrier: self.carriers.of_source(name),
         };
         let (layout, symbols) = (&self.pipeline.plan.row, self.symbols.clone());
         Ok(Box::new(KafkaSource::open(settings, layout, symbols)?))

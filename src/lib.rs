@@ -17,6 +17,7 @@ mod drain;
 pub mod failure;
 pub mod generate;
 mod inputs;
+mod outlets;
 pub mod plan;
 pub mod progress;
 pub mod run;

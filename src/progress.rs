@@ -6,7 +6,7 @@ use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nilometer_actors::meter::Meters;
-use nilometer_connectors::sink::{Held, Sink, SinkError};
+use nilometer_connectors::sink::{Held, Receipt, Sink, SinkError};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,7 @@ impl<B> Sink<B> for Behind<B> {
         self.sink.take(least)
     }
 
-    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<(), SinkError> {
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
         self.bar.suspend(|| self.sink.publish(block, is_last))
     }
 }

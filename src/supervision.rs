@@ -168,7 +168,7 @@ impl Words<'_> {
     fn held(&self, aborts: &Aborts, has_choice: bool) -> StateError {
         let last = aborts.last();
         let is_batch = last.is_some_and(|last| last.place.is_some());
-        let ways = match (is_batch, self.pipeline.dead_letters.is_some()) {
+        let ways = match (is_batch, self.pipeline.dead_letters.is_set()) {
             (true, true) => {
                 "start with --skip-batch to put these records among the dead letters, or with --retry to read them again"
             }

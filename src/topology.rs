@@ -5,12 +5,13 @@
 
 use crate::config::{FlowConfig, Pipeline, Records, SinkConfig, SinkFormat, SinkKind};
 use crate::inputs::Inputs;
+use crate::outlets::{Carriers, letter_topic};
 use crate::progress::Bar;
 use crate::run_failure::RunFailure;
 use crate::state::{self, State};
 use nilometer_actors::checkpoint::SinkCut;
 use nilometer_actors::node::{Parts, SinkPart};
-use nilometer_connectors::dead_letter::DeadLetterFile;
+use nilometer_connectors::dead_letter::{DeadLetterFile, DeadLetters};
 use nilometer_connectors::flow_intake::FlowContext;
 use nilometer_connectors::flow_tables::{read_applications, read_exporters};
 use nilometer_connectors::panes::{
@@ -34,7 +35,8 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
     let symbols = Arc::new(Symbols::with_limit(pipeline.max_texts));
     let refinement = Arc::new(pipeline.refinement(&symbols)?);
     let context = context(&pipeline.records)?;
-    let inputs = Inputs { pipeline, symbols: &symbols, context, bar };
+    let carriers = Carriers::new(pipeline);
+    let inputs = Inputs { pipeline, symbols: &symbols, context, carriers: &carriers, bar };
     let mut sources = Vec::new();
     for (partition, source) in (0..).zip(&pipeline.sources) {
         sources.push(inputs.open(source, partition)?);
@@ -44,7 +46,8 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
         state.supervision.prepare(&mut sources);
     }
     let is_live = pipeline.sources.iter().any(|source| source.kind.is_live());
-    let outputs = Outputs { plan: &pipeline.plan, symbols: &symbols, is_live, bar };
+    let (plan, symbols_of) = (&pipeline.plan, &symbols);
+    let outputs = Outputs { plan, symbols: symbols_of, carriers: &carriers, is_live, bar };
     let mut sinks = Vec::new();
     for (number, sink) in pipeline.sinks.iter().enumerate() {
         let cut = checkpoint.and_then(|checkpoint| checkpoint.sinks.get(number)?.as_ref());
@@ -54,9 +57,7 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
         }
         sinks.push(part);
     }
-    let open_letters =
-        if checkpoint.is_some() { DeadLetterFile::append } else { DeadLetterFile::create };
-    let dead_letters = pipeline.dead_letters.as_deref().map(open_letters);
+    let dead_letters = open_letters(pipeline, checkpoint.is_some(), bar);
     Ok(Parts {
         shards,
         plan: pipeline.plan.clone(),
@@ -65,10 +66,23 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
         refinement,
         sources,
         sinks,
-        dead_letters: dead_letters.transpose().map_err(RunFailure::DeadLetters)?,
+        dead_letters: dead_letters.map_err(RunFailure::DeadLetters)?,
         limits: pipeline.limits,
         state: state.map(|state| state.part),
     })
+}
+
+/// Where dead letters go, if they are kept: behind what was written, if the run goes on.
+fn open_letters(
+    pipeline: &Pipeline,
+    goes_on: bool,
+    bar: &Bar,
+) -> Result<Option<DeadLetters>, SinkError> {
+    let config = &pipeline.dead_letters;
+    let open = if goes_on { DeadLetterFile::append } else { DeadLetterFile::create };
+    let file = config.file.as_deref().map(open).transpose()?;
+    let topic = config.topic.as_ref().map(|topic| letter_topic(topic, bar)).transpose()?;
+    Ok(config.is_set().then(|| DeadLetters::new(file, topic)))
 }
 
 /// As many shards as cores, unless set otherwise; where stages share no field that places records,
@@ -101,6 +115,7 @@ pub(crate) fn context(records: &Records) -> Result<FlowContext, RunFailure> {
 struct Outputs<'a> {
     plan: &'a Arc<Plan>,
     symbols: &'a Arc<Symbols>,
+    carriers: &'a Carriers,
     is_live: bool,
     bar: &'a Bar,
 }
@@ -126,6 +141,10 @@ impl Outputs<'_> {
                 let (plan, symbols) = (self.plan.clone(), self.symbols.clone());
                 let table = Box::new(TableSink::stdout(settings, plan, symbols));
                 Ok(Writer::Panes(self.bar.before(table)))
+            }
+            SinkKind::Kafka(config) => {
+                let known = (self.plan.clone(), self.symbols.clone());
+                self.carriers.writer((name, config), delivery, known, self.bar)
             }
         };
         match writer {

@@ -21,7 +21,7 @@ use crate::source::SourceActor;
 use crate::wiring::{self, StartError};
 use actix::{Addr, Arbiter};
 use nilometer_connectors::account::SourceAccount;
-use nilometer_connectors::dead_letter::DeadLetterFile;
+use nilometer_connectors::dead_letter::DeadLetters;
 use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Source;
 use nilometer_connectors::store::Store;
@@ -73,7 +73,7 @@ pub struct Parts {
     /// Outputs.
     pub sinks: Vec<SinkPart>,
     /// Where rejected input goes.
-    pub dead_letters: Option<DeadLetterFile>,
+    pub dead_letters: Option<DeadLetters>,
     /// How much may be in flight.
     pub limits: Limits,
     /// Where epochs are stored; nothing is stored without it.

@@ -10,6 +10,7 @@ use crate::shard::ShardActor;
 use crate::sink::SinkActor;
 use crate::store::StoreActor;
 use actix::{Addr, AsyncContext, Context, Handler};
+use nilometer_connectors::sink::Receipt;
 use nilometer_model::epoch::{Bounds, Epoch};
 use nilometer_model::node::credit::Taker;
 use nilometer_model::node::{Owed, Publish, SinkOutbox};
@@ -118,25 +119,51 @@ impl SinkActor {
 
     /// Publishes what is next of the epoch that is durable.
     fn publish(&mut self, ctx: &Context<Self>) {
-        let Some(outbox) = &mut self.outbox else { return };
-        let (store, epoch) = (outbox.store.clone(), outbox.durable);
-        match outbox.machine.publish() {
-            None => {}
-            Some(Publish::Stored(number)) => {
-                let name = self.report.name.clone();
-                deliver::wanted(&store, Wanted { name, number, sink: ctx.address() });
-            }
-            Some(Publish::Last { block, is_all }) => {
-                let has_nothing = is_all && block.is_empty();
-                if has_nothing || self.attempt(|writer| writer.publish(&block, true)) {
-                    let sink = self.report.name.clone();
-                    deliver::published(&store, Published { sink, epoch });
+        while let Some(outbox) = &mut self.outbox {
+            match outbox.machine.publish() {
+                None => return,
+                Some(Publish::Stored(number)) => {
+                    let (name, sink) = (self.report.name.clone(), ctx.address());
+                    return deliver::wanted(&outbox.store, Wanted { name, number, sink });
                 }
-                if let Some(outbox) = &mut self.outbox {
-                    tell(outbox.machine.due());
+                Some(Publish::Last { block, is_all }) => {
+                    if !self.publish_last(block, is_all) {
+                        return;
+                    }
                 }
             }
         }
+    }
+
+    /// Publishes the last block of an epoch; returns whether all are to be published again.
+    fn publish_last(&mut self, block: Vec<u8>, is_all: bool) -> bool {
+        let has_nothing = is_all && block.is_empty();
+        let receipt = if has_nothing { Some(Receipt::Taken) } else { self.give(&block, true) };
+        let Some(outbox) = &mut self.outbox else { return false };
+        match receipt {
+            Some(Receipt::Again) => {
+                outbox.machine.again(Some(block));
+                return true;
+            }
+            Some(Receipt::Taken) => {
+                outbox.machine.published();
+                let (sink, epoch) = (self.report.name.clone(), outbox.durable);
+                deliver::published(&outbox.store, Published { sink, epoch });
+            }
+            None => {}
+        }
+        tell(outbox.machine.due());
+        false
+    }
+
+    /// Gives the writer a block to publish; `None` if it is broken.
+    fn give(&mut self, block: &[u8], is_last: bool) -> Option<Receipt> {
+        let mut receipt = None;
+        self.attempt(|writer| {
+            receipt = Some(writer.publish(block, is_last)?);
+            Ok(())
+        });
+        receipt
     }
 }
 
@@ -166,8 +193,15 @@ impl Handler<Given> for SinkActor {
     type Result = ();
 
     fn handle(&mut self, Given { block }: Given, ctx: &mut Self::Context) {
-        if self.attempt(|writer| writer.publish(&block, false)) {
-            self.publish(ctx);
+        match self.give(&block, false) {
+            Some(Receipt::Taken) => self.publish(ctx),
+            Some(Receipt::Again) => {
+                if let Some(outbox) = &mut self.outbox {
+                    outbox.machine.again(None);
+                }
+                self.publish(ctx);
+            }
+            None => {}
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::shard::ShardActor;
 use crate::store::StoreActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use nilometer_connectors::account::Reason;
-use nilometer_connectors::dead_letter::{DeadLetterFile, Place};
+use nilometer_connectors::dead_letter::{self, Place};
 use nilometer_connectors::panes::write_record;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::{
@@ -31,7 +31,7 @@ use nilometer_model::watermark::PartitionStanding;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The dead-letter file, which all sources write to.
-pub(crate) type DeadLetters = Arc<Mutex<DeadLetterFile>>;
+pub(crate) type DeadLetters = Arc<Mutex<dead_letter::DeadLetters>>;
 
 /// Whom a source sends to.
 pub(crate) struct SourceLinks {
@@ -211,7 +211,7 @@ impl SourceActor {
     }
 
     fn report_end(&mut self, is_finished: bool) {
-        with_file(&mut self.links, DeadLetterFile::flush);
+        with_file(&mut self.links, dead_letter::DeadLetters::flush);
         let (name, account) = (self.name.clone(), self.polled.account.clone());
         let partitions = self.partitions();
         let report = SourceReport { name, account, is_finished, partitions };
@@ -231,7 +231,7 @@ const fn stand(state: State) -> Stand {
 /// node stops because of it.
 fn with_file(
     links: &mut SourceLinks,
-    call: impl FnOnce(&mut DeadLetterFile) -> Result<(), SinkError>,
+    call: impl FnOnce(&mut dead_letter::DeadLetters) -> Result<(), SinkError>,
 ) {
     let Some(file) = &links.dead_letters else { return };
     let result = call(&mut file.lock().unwrap_or_else(PoisonError::into_inner));
@@ -249,7 +249,7 @@ impl Handler<Tick> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, Tick(now): Tick, ctx: &mut Self::Context) {
-        with_file(&mut self.links, DeadLetterFile::flush);
+        with_file(&mut self.links, dead_letter::DeadLetters::flush);
         self.machine.tick(now);
         self.forward(ctx);
     }
@@ -287,9 +287,12 @@ impl Handler<EpochBegun> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, _: EpochBegun, ctx: &mut Self::Context) {
+        // What is read behind the epoch is not read again: its letters are to be there.
+        with_file(&mut self.links, dead_letter::DeadLetters::flush);
         let Some(store) = &self.links.store else { return };
         let cut = self.machine.cut(self.before.clone(), || self.source_cut());
         deliver::part(store, source_pieces(&self.name, &cut).into());
+        self.reader.cut(&cut.position);
         self.stored = Some(cut.position);
         deliver::barrier(&self.links.shards, self.partition);
         self.machine.epoch_begun();

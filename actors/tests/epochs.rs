@@ -17,7 +17,7 @@ use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, StatePart};
 use nilometer_actors::report::Failure;
 use nilometer_connectors::memory::MemorySource;
 use nilometer_connectors::panes::{Delivery, PaneFormat, PaneTarget, PaneWriter};
-use nilometer_connectors::sink::{Held, Sink, SinkError, Writer};
+use nilometer_connectors::sink::{Held, Receipt, Sink, SinkError, Writer};
 use nilometer_connectors::source::Source;
 use nilometer_connectors::store::memory::Disk;
 use nilometer_connectors::store::{Store, StoreError};
@@ -225,7 +225,7 @@ impl Sink for Hanging {
         self.sink.take(least)
     }
 
-    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<(), SinkError> {
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
         if let Some(let_go) = self.let_go.take() {
             self.hangs.send(()).unwrap();
             let_go.recv().unwrap();

@@ -9,7 +9,7 @@ use kit::{
 use nilometer_actors::credit::Limits;
 use nilometer_actors::node::{News, Node};
 use nilometer_actors::report::Failure;
-use nilometer_connectors::dead_letter::DeadLetterFile;
+use nilometer_connectors::dead_letter::{DeadLetterFile, DeadLetters};
 use nilometer_connectors::memory::MemorySource;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::{Polled, Progress, Source, SourceError, State};
@@ -208,7 +208,8 @@ fn what_the_filter_leaves_out_and_what_it_cannot_judge_are_counted() {
         let refinement = Refinement::bind(&[], Some(&filter), &plan.row, &symbols).unwrap();
         parts.refinement = Arc::new(refinement);
         parts.symbols = symbols.clone();
-        parts.dead_letters = keeps_letters.then(|| DeadLetterFile::create(&path).unwrap());
+        parts.dead_letters = keeps_letters
+            .then(|| DeadLetters::new(Some(DeadLetterFile::create(&path).unwrap()), None));
         let outcome = run(parts);
         check(&outcome);
         let account = outcome.records();

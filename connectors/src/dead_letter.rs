@@ -5,6 +5,7 @@
 //! and its full length is told.
 
 use crate::account::Reason;
+use crate::kafka::out::letters::LetterTopic;
 use crate::sink::SinkError;
 use crate::source::Found;
 use nilometer_model::value::write_json_text;
@@ -75,6 +76,26 @@ impl DeadLetter {
         &self.detail
     }
 
+    /// What the input stood in.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Where it stood there: the unit, and the number.
+    pub(crate) const fn place(&self) -> (&'static str, u64) {
+        self.place.parts()
+    }
+
+    /// The input, up to what a letter keeps of it.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// Bytes that the input had.
+    pub(crate) const fn full_bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Bytes that the letter takes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.detail.len() + self.raw.len()
@@ -113,6 +134,48 @@ impl DeadLetter {
             }
             Err(_) => None,
         }
+    }
+}
+
+/// Where dead letters go.
+#[derive(Debug)]
+pub struct DeadLetters {
+    file: Option<DeadLetterFile>,
+    topic: Option<LetterTopic>,
+}
+
+impl DeadLetters {
+    /// Into a file, a topic, or both.
+    pub const fn new(file: Option<DeadLetterFile>, topic: Option<LetterTopic>) -> Self {
+        Self { file, topic }
+    }
+
+    /// Takes `letters`, and leaves none.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write(&mut self, letters: &mut Vec<DeadLetter>) -> Result<(), SinkError> {
+        if let Some(topic) = &mut self.topic {
+            letters.iter().try_for_each(|letter| topic.write(letter))?;
+        }
+        match &mut self.file {
+            Some(file) => file.write(letters),
+            None => {
+                letters.clear();
+                Ok(())
+            }
+        }
+    }
+
+    /// Hands over what is buffered: behind it, no letter is lost with the process.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn flush(&mut self) -> Result<(), SinkError> {
+        if let Some(topic) = &mut self.topic {
+            topic.flush()?;
+        }
+        self.file.as_mut().map_or(Ok(()), DeadLetterFile::flush)
     }
 }
 

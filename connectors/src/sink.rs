@@ -4,6 +4,7 @@
 //! plan: panes, or with `B` a [`LateBatch`] late copies. It keeps the order in which it gets them: a
 //! retract stands directly before its insert.
 
+use crate::kafka::client::KafkaError;
 use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use std::fs::File;
@@ -46,9 +47,19 @@ pub trait Sink<B = PaneBatch>: Send {
     ///
     /// # Errors
     /// The output cannot be written.
-    fn publish(&mut self, _block: &[u8], _is_last: bool) -> Result<(), SinkError> {
-        Ok(())
+    fn publish(&mut self, _block: &[u8], _is_last: bool) -> Result<Receipt, SinkError> {
+        Ok(Receipt::Taken)
     }
+}
+
+/// What has become of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Receipt {
+    /// It is published, or will be with the last one.
+    Taken,
+    /// Nothing of its epoch has come out: all of its blocks are to be given again, from the first.
+    Again,
 }
 
 /// What a sink has held.
@@ -104,7 +115,7 @@ impl Writer {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn publish(&mut self, block: &[u8], is_last: bool) -> Result<(), SinkError> {
+    pub fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
         match self {
             Self::Panes(sink) => sink.publish(block, is_last),
             Self::Late(sink) => sink.publish(block, is_last),
@@ -145,13 +156,16 @@ pub enum SinkError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// Kafka does not take it.
+    #[error(transparent)]
+    Kafka(#[from] KafkaError),
 }
 
 impl SinkError {
     /// Whether the reader of the output has gone away (a closed pipe), which is no fault of ours.
     pub fn is_broken_pipe(&self) -> bool {
         match self {
-            Self::Create { .. } | Self::Shorter { .. } => false,
+            Self::Create { .. } | Self::Shorter { .. } | Self::Kafka(_) => false,
             Self::Write { source, .. } => source.kind() == io::ErrorKind::BrokenPipe,
         }
     }

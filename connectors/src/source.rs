@@ -59,6 +59,10 @@ pub trait Source: Send {
         None
     }
 
+    /// An epoch ends at `position`, which this source told. One at most is under way, so whoever lets
+    /// its results out may be told so.
+    fn cut(&mut self, _position: &[u8]) {}
+
     /// What was read up to `position`, which this source told, will never be read again. Whoever
     /// keeps account of readers may be told so.
     fn stored(&mut self, _position: &[u8]) {}

@@ -20,8 +20,9 @@ mod variables;
 
 pub use node::Origin;
 pub use pipeline::{
-    FileFormat, FlowConfig, KafkaConfig, Pipeline, Records, SinkConfig, SinkFormat, SinkKind,
-    SourceConfig, SourceKind, StateConfig, ValueFormat,
+    DeadLetterConfig, FileFormat, FlowConfig, KafkaConfig, KafkaSinkConfig, KafkaSinkFormat,
+    Pipeline, Records, SinkConfig, SinkFormat, SinkKind, SourceConfig, SourceKind, StateConfig,
+    TopicConfig, ValueFormat,
 };
 pub use place::Place;
 pub use problem::{ConfigErrors, Look, Problem};

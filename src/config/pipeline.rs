@@ -4,6 +4,7 @@ use super::settings::Setting;
 use nilometer_actors::credit::Limits;
 use nilometer_connectors::generator::GeneratorSettings;
 use nilometer_connectors::kafka::client::ClientSettings;
+use nilometer_connectors::kafka::out::{Compression, OutFormat, Retractions, TopicPlan};
 use nilometer_connectors::kafka::source::{KafkaStart, KafkaUntil, RecordTime};
 use nilometer_connectors::text::{FlowLayout, RecordSchema};
 use nilometer_model::epoch::Bounds;
@@ -39,8 +40,8 @@ pub struct Pipeline {
     pub progress: ProgressRules,
     /// Outputs, in the order of the file.
     pub sinks: Vec<SinkConfig>,
-    /// File for records that cannot be used.
-    pub dead_letters: Option<PathBuf>,
+    /// Where records go that cannot be used.
+    pub dead_letters: DeadLetterConfig,
     /// Shards that work in parallel; `None`: one per core.
     pub shards: Option<usize>,
     /// Most distinct texts kept at once.
@@ -265,6 +266,63 @@ pub enum SinkKind {
     },
     /// A table for people on standard output.
     Table,
+    /// A topic of Kafka.
+    Kafka(Box<KafkaSinkConfig>),
+}
+
+/// A topic of Kafka as an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaSinkConfig {
+    /// Where it is, and how it is reached.
+    pub topic: TopicConfig,
+    /// What values are.
+    pub format: KafkaSinkFormat,
+    /// For exactly-once: how long a transaction may take, in milliseconds.
+    pub transaction_timeout_ms: Option<u32>,
+    /// Name of the process among those that write for the sink.
+    pub instance: Box<str>,
+    /// How results are taken back.
+    pub retractions: Retractions,
+    /// Whether results that are added up may come twice.
+    pub allows_repeats: bool,
+}
+
+/// What values of an output topic are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KafkaSinkFormat {
+    /// Panes.
+    Panes(OutFormat),
+    /// Copies that came late.
+    Late,
+}
+
+/// A topic that is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicConfig {
+    /// How the cluster is reached.
+    pub client: ClientSettings,
+    /// Its name.
+    pub topic: Box<str>,
+    /// How values are compressed.
+    pub compression: Compression,
+    /// How it is made if it is not there, if it is.
+    pub create: Option<TopicPlan>,
+}
+
+/// Where records go that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeadLetterConfig {
+    /// A file.
+    pub file: Option<PathBuf>,
+    /// A topic.
+    pub topic: Option<TopicConfig>,
+}
+
+impl DeadLetterConfig {
+    /// Whether they are kept anywhere.
+    pub const fn is_set(&self) -> bool {
+        self.file.is_some() || self.topic.is_some()
+    }
 }
 
 /// Form of what is written to an output.

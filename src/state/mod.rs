@@ -21,7 +21,7 @@ use nilometer_actors::checkpoint::{
 };
 use nilometer_actors::node::{SourcePart, StatePart};
 use nilometer_connectors::panes::Delivery;
-use nilometer_connectors::sink::Writer;
+use nilometer_connectors::sink::{Receipt, Writer};
 use nilometer_connectors::store::database::Database;
 use nilometer_connectors::store::{Directory, Store, StoreError};
 use nilometer_model::epoch::Wish;
@@ -288,12 +288,16 @@ pub fn publish(
     (state, name): (&State, &str),
     cut: &SinkCut,
 ) -> Result<(), RunFailure> {
-    let missing = cut.missing();
-    for number in missing.clone() {
+    let blocks = cut.missing().end;
+    let mut number = 0;
+    while number < blocks {
         let block = outbox_block(&*state.part.store, name, number).map_err(StateError::from)?;
-        let is_last = number.saturating_add(1) == missing.end;
-        let published = writer.publish(&block, is_last);
-        published.map_err(|error| RunFailure::Sink { name: name.into(), error })?;
+        let next = number.saturating_add(1);
+        let published = writer.publish(&block, next == blocks);
+        number = match published.map_err(|error| RunFailure::Sink { name: name.into(), error })? {
+            Receipt::Taken => next,
+            Receipt::Again => 0,
+        };
     }
     Ok(())
 }

@@ -6,10 +6,11 @@
 
 use super::manifest::PartPrint;
 use crate::config::{
-    FileFormat, Pipeline, Records, SinkConfig, SinkFormat, SinkKind, SourceConfig, SourceKind,
-    ValueFormat, setting_path,
+    FileFormat, KafkaSinkFormat, Pipeline, Records, SinkConfig, SinkFormat, SinkKind, SourceConfig,
+    SourceKind, ValueFormat, setting_path,
 };
 use nilometer_connectors::generator::{GeneratorSettings, Start};
+use nilometer_connectors::kafka::out::OutFormat;
 use nilometer_connectors::panes::csv_columns;
 use nilometer_connectors::text::RecordSchema;
 use nilometer_model::change::StagePrint;
@@ -220,6 +221,15 @@ pub(super) fn sink(sink: &SinkConfig, plan: &Plan) -> PartPrint {
             set("kind", "table".into());
             None
         }
+        SinkKind::Kafka(kafka) => {
+            set("kind", "kafka".into());
+            set("topic", kafka.topic.topic.to_string());
+            set("instance", kafka.instance.to_string());
+            set("format", topic_format(kafka.format).into());
+            let is_once = kafka.transaction_timeout_ms.is_some();
+            set("delivery", if is_once { "exactly_once" } else { "at_least_once" }.into());
+            None
+        }
     };
     let format = format.map(|format| match format {
         SinkFormat::Pane => "pane".into(),
@@ -232,6 +242,15 @@ pub(super) fn sink(sink: &SinkConfig, plan: &Plan) -> PartPrint {
         set("format", format);
     }
     PartPrint { name: sink.name.as_str().into(), settings }
+}
+
+fn topic_format(format: KafkaSinkFormat) -> &'static str {
+    match format {
+        KafkaSinkFormat::Panes(OutFormat::Pane) => "pane",
+        KafkaSinkFormat::Panes(OutFormat::FlowSummary) => "flow-summary",
+        KafkaSinkFormat::Panes(OutFormat::Protobuf) => "protobuf",
+        KafkaSinkFormat::Late => "late",
+    }
 }
 
 /// The setting of a sink that says which file it writes.

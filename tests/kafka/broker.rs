@@ -5,10 +5,12 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::{ClientContext, DefaultClientContext};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::message::DeliveryResult;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, DeliveryResult, Headers, Message};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -55,6 +57,41 @@ static SHARED: LazyLock<Broker> = LazyLock::new(|| {
 
 /// One record to produce: partition, timestamp, key, value.
 pub(crate) type Given<'a> = (i32, i64, Option<&'a [u8]>, Option<&'a [u8]>);
+
+/// A record of a topic.
+#[derive(Debug, Clone)]
+pub(crate) struct Taken {
+    pub(crate) partition: i32,
+    pub(crate) key: String,
+    /// `None` is a tombstone.
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+impl Taken {
+    fn of(message: &BorrowedMessage<'_>) -> Self {
+        let text =
+            |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap_or_default().into()).unwrap();
+        let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
+        let headers = headers.map(|header| (header.key.to_owned(), text(header.value)));
+        Self {
+            partition: message.partition(),
+            key: text(message.key()),
+            value: message.payload().map(<[u8]>::to_vec),
+            headers: headers.collect(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Json {
+        serde_json::from_slice(self.value.as_deref().unwrap()).unwrap()
+    }
+
+    /// What tells it from every other result.
+    pub(crate) fn identity(&self) -> String {
+        let header = |name: &str| &self.headers[&format!("nilometer.{name}")];
+        format!("{} {} {}", self.key, header("index"), header("kind"))
+    }
+}
 
 impl Broker {
     /// The one that tests share which leave it as it is.
@@ -154,18 +191,57 @@ impl Broker {
         assert_eq!(reports.delivered, records.len(), "{topic}");
     }
 
+    /// All records of a topic that a reader of committed records sees, partition by partition.
+    pub(crate) fn read(&self, topic: &str) -> Vec<Taken> {
+        let options = [
+            ("group.id", "test"),
+            ("isolation.level", "read_committed"),
+            ("enable.partition.eof", "true"),
+        ];
+        let consumer: BaseConsumer = self.config(&options).create().unwrap();
+        let metadata = consumer.fetch_metadata(Some(topic), ANSWER).unwrap();
+        let mut places = TopicPartitionList::new();
+        let partitions = metadata.topics()[0].partitions();
+        for partition in partitions {
+            places.add_partition_offset(topic, partition.id(), Offset::Beginning).unwrap();
+        }
+        consumer.assign(&places).unwrap();
+        let (mut taken, mut open) = (Vec::new(), partitions.len());
+        while open > 0 {
+            match consumer.poll(ANSWER).unwrap() {
+                Ok(message) => taken.push(Taken::of(&message)),
+                Err(KafkaError::PartitionEOF(_)) => open -= 1,
+                Err(error) => panic!("{topic}: {error}"),
+            }
+        }
+        taken
+    }
+
     /// What `group` has committed, by partition.
     pub(crate) fn committed(&self, group: &str, topic: &str, partitions: i32) -> Vec<Option<i64>> {
+        self.committed_as(group, topic, partitions).into_iter().map(|(offset, _)| offset).collect()
+    }
+
+    /// The same, with what was noted beside it.
+    pub(crate) fn committed_as(
+        &self,
+        group: &str,
+        topic: &str,
+        partitions: i32,
+    ) -> Vec<(Option<i64>, String)> {
         let consumer: BaseConsumer = self.config(&[("group.id", group)]).create().unwrap();
         let mut list = TopicPartitionList::new();
         for partition in 0..partitions {
             list.add_partition(topic, partition);
         }
         let committed = consumer.committed_offsets(list, ANSWER).unwrap();
-        let offset = |partition| match committed.find_partition(topic, partition).unwrap().offset()
-        {
-            Offset::Offset(offset) => Some(offset),
-            _ => None,
+        let offset = |partition| {
+            let place = committed.find_partition(topic, partition).unwrap();
+            let offset = match place.offset() {
+                Offset::Offset(offset) => Some(offset),
+                _ => None,
+            };
+            (offset, place.metadata().to_owned())
         };
         (0..partitions).map(offset).collect()
     }

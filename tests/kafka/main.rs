@@ -14,3 +14,4 @@ mod place;
 mod restart;
 mod run;
 mod secure;
+mod sink;

@@ -12,10 +12,10 @@ const STATE: &str = "\n[state]\ndir = \"state\"\nepoch = \"50ms\"\n";
 const BOUNDED: &str = "[source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\"";
 
 /// A sequence of numbers that looks like chance: xorshift.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -1,8 +1,9 @@
 //! The program over topics: a pipeline in a folder, started, watched and stopped.
 
+use crate::broker::Broker;
 use crate::place::Place;
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -43,6 +44,34 @@ kind = "file"
 path = "out.ndjson"
 "#
     )
+}
+
+/// The same into topic `{topic}-sums`, which has to be there. `SINK` stands for more lines of the sink.
+pub(crate) fn sums_to_topic(address: &str, topic: &str, (source, sink): (&str, &str)) -> String {
+    let to_topic =
+        format!("kind = \"kafka\"\nbrokers = \"{address}\"\ntopic = \"{topic}-sums\"\n{sink}");
+    sums(address, topic, source)
+        .replace("kind = \"file\"\npath = \"out.ndjson\"", &to_topic)
+        .replace("name = \"sums\"\nshards", &format!("name = \"{topic}\"\nshards"))
+}
+
+/// The key and window of a result, its count and its sum.
+pub(crate) fn result(pane: &Json) -> ((String, i64), (i64, i64)) {
+    let number = |value: &Json| value.as_i64().unwrap();
+    let key = pane["key"]["k"].as_str().unwrap().to_owned();
+    let values = &pane["values"];
+    let window = number(&pane["window"]["start"]);
+    ((key, window), (number(&values["n"]), number(&values["sum"])))
+}
+
+/// The last result of each key and window in a topic, each of whose panes is there once.
+pub(crate) fn results_of(broker: &Broker, topic: &str) -> BTreeMap<(String, i64), (i64, i64)> {
+    let taken = broker.read(topic);
+    let mut identities = BTreeSet::new();
+    for record in &taken {
+        assert!(identities.insert(record.identity()), "twice: {record:?}");
+    }
+    taken.iter().map(|record| result(&record.json())).collect()
 }
 
 /// A run of the program.
@@ -86,15 +115,7 @@ impl Place {
     /// The last result of each key and window: (key, start of the window) to (count, sum).
     pub(crate) fn results(&self) -> BTreeMap<(String, i64), (i64, i64)> {
         let text = std::fs::read_to_string(self.path("out.ndjson")).unwrap_or_default();
-        let panes = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
-        let number = |value: &Json| value.as_i64().unwrap();
-        let result = |pane: Json| {
-            let key = pane["key"]["k"].as_str().unwrap().to_owned();
-            let values = &pane["values"];
-            let window = number(&pane["window"]["start"]);
-            ((key, window), (number(&values["n"]), number(&values["sum"])))
-        };
-        panes.map(result).collect()
+        text.lines().map(|line| result(&serde_json::from_str::<Json>(line).unwrap())).collect()
     }
 
     /// The dead letters: origin, offset and reason.

@@ -244,6 +244,7 @@ impl World {
                 if !self.publish_block(number, &block) {
                     return;
                 }
+                self.node.sinks[number].outbox.as_mut().unwrap().published();
                 self.phase.published += 1;
                 let letter = Letter::Published { sink: number, epoch };
                 self.send(Who::Sink(number), Who::Store, letter);

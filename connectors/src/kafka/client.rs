@@ -95,6 +95,54 @@ pub enum KafkaError {
         /// The name of this reader.
         instance: Box<str>,
     },
+    /// The user may not write.
+    #[error("not allowed by Kafka: {detail}; let the user write topic `{topic}`{also}")]
+    MayNotWrite {
+        /// What was said.
+        detail: Box<str>,
+        /// The topic.
+        topic: Box<str>,
+        /// What else it has to be allowed.
+        also: Box<str>,
+    },
+    /// A topic cannot be made.
+    #[error("cannot make topic `{topic}`: {detail}; make it by hand, or change `create`")]
+    NotMade {
+        /// The topic.
+        topic: Box<str>,
+        /// What was said.
+        detail: Box<str>,
+    },
+    /// A record is not taken.
+    #[error("topic `{topic}` does not take a record: {detail}")]
+    NotTaken {
+        /// The topic.
+        topic: Box<str>,
+        /// What was said.
+        detail: Box<str>,
+    },
+    /// Another process writes under the same name.
+    #[error(
+        "another process writes as `{id}`: stop it, or give this one another `instance` and another state directory"
+    )]
+    Superseded {
+        /// The name.
+        id: Box<str>,
+    },
+    /// What has come out is not what the state knows of.
+    #[error(
+        "topic `{changelog}` says that {stamped} epochs of `{id}` have come out, the last of them with other results, and the state goes on with epoch {number} of them: it is not the state that wrote them; put that one back, or give the sink another `name` to begin anew beside them"
+    )]
+    StrangeStamp {
+        /// The topic of the stamps.
+        changelog: Box<str>,
+        /// The name that the sink writes under.
+        id: Box<str>,
+        /// How many are known to have come out.
+        stamped: u64,
+        /// Which is to come out.
+        number: u64,
+    },
     /// Partitions were given to another reader of the group.
     #[error(
         "partitions {partitions} were taken away: another reader has joined group `{group}`, or the topic is gone; one process reads a group"
@@ -194,6 +242,7 @@ impl Trouble {
             | Code::OperationTimedOut
             | Code::NetworkException
             | Code::RequestTimedOut
+            | Code::MessageTimedOut
             | Code::CoordinatorNotAvailable
             | Code::NotCoordinator
             | Code::LeaderNotAvailable
@@ -204,12 +253,16 @@ impl Trouble {
             | Code::SSL => Self::Refused,
             Code::TopicAuthorizationFailed
             | Code::GroupAuthorizationFailed
+            | Code::TransactionalIdAuthorizationFailed
             | Code::ClusterAuthorizationFailed => Self::Forbidden,
             Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition => {
                 Self::NoTopic
             }
             Code::OffsetOutOfRange | Code::AutoOffsetReset => Self::OutOfRange,
-            Code::FencedInstanceId | Code::Fenced => Self::Fenced,
+            Code::FencedInstanceId
+            | Code::Fenced
+            | Code::InvalidProducerEpoch
+            | Code::ProducerFenced => Self::Fenced,
             _ => Self::Other,
         }
     }

@@ -1,4 +1,4 @@
-//! Kafka: topics as a source.
+//! Kafka: topics as a source, and as an output ([`out`]).
 //!
 //! Two threads per source. One polls the broker and nothing else (`poller`): it never waits for
 //! anybody, so the group never takes this reader for dead; what it has read goes into a bounded
@@ -20,6 +20,7 @@ mod flow_document {
     include!("nilometer.flow.in");
 }
 mod ears;
+pub mod out;
 mod partitions;
 mod poller;
 mod queue;

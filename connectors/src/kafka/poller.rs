@@ -6,6 +6,7 @@
 
 use super::client::{KafkaError, Trouble};
 use super::ears::{Change, Ears, names};
+use super::out::carrier::Carrier;
 use super::partitions::{Log, Place, Start, Until};
 use super::queue::{Chunk, Known, Queue, name};
 use super::statistics::Stand;
@@ -39,6 +40,7 @@ pub(crate) struct Assignment {
     pub(crate) group: Box<str>,
     pub(crate) instance: Box<str>,
     pub(crate) queue_bytes_max: usize,
+    pub(crate) carrier: Option<Arc<Carrier>>,
 }
 
 /// A partition, between the brokers and the queue.
@@ -149,8 +151,20 @@ impl Poller {
         self.begin();
         self.look();
         self.commit();
+        self.say_standing();
         self.turn();
         Ok(())
+    }
+
+    /// Says how it stands in its group, if somebody asks.
+    fn say_standing(&self) {
+        let Some(carrier) = self.settings.carrier.as_ref().filter(|carrier| carrier.is_asked())
+        else {
+            return;
+        };
+        if let Some(group) = self.consumer.group_metadata() {
+            carrier.stands(group);
+        }
     }
 
     /// Puts what has been read into the queue.
@@ -229,6 +243,9 @@ impl Poller {
             self.consumer.pause(&begun).ok();
         }
         self.has_read |= begun.count() > 0;
+        if let Some(carrier) = &self.settings.carrier {
+            carrier.ask();
+        }
         if self.given.is_empty() {
             self.has_begun = true;
             self.queue.lock().is_complete = true;

@@ -4,6 +4,7 @@
 use super::client::{ClientSettings, KafkaError, not_made};
 use super::decode::Decoder;
 use super::ears::Ears;
+use super::out::carrier::Carrier;
 use super::partitions::{Start, Until};
 use super::poller::{Assignment, Poller};
 use super::queue::{self, Chunk, Known, Queue};
@@ -80,6 +81,8 @@ pub struct KafkaSettings {
     pub until: Option<Until>,
     /// Bytes of records that wait for the engine, about; beyond it partitions are paused.
     pub queue_bytes_max: usize,
+    /// What takes offsets to a sink that commits them; `None`: they are committed here.
+    pub carrier: Option<Arc<Carrier>>,
 }
 
 /// Offsets that the brokers no longer had when they were to be read.
@@ -95,6 +98,7 @@ pub struct KafkaSource {
     /// What the thread that polls is made from; `None` once it runs.
     waiting: Option<(BaseConsumer<Ears>, Assignment)>,
     is_bounded: bool,
+    carrier: Option<Arc<Carrier>>,
 }
 
 /// A position of such a source. `D` is its decoder of datagrams, or a reference to it.
@@ -144,6 +148,7 @@ impl KafkaSource {
             group: settings.group,
             instance: settings.instance,
             queue_bytes_max: settings.queue_bytes_max,
+            carrier: settings.carrier.clone(),
         };
         Ok(Self {
             queue: Arc::default(),
@@ -152,6 +157,7 @@ impl KafkaSource {
             open: (Chunk::default(), 0),
             waiting: Some((consumer, assignment)),
             is_bounded: until.is_some(),
+            carrier: settings.carrier,
         })
     }
 
@@ -344,6 +350,7 @@ impl Source for KafkaSource {
     fn resume(&mut self, position: &[u8]) -> Result<(), SourceError> {
         let KafkaPosition { partitions, feed } =
             state_of::<KafkaPosition<FlowDecoder>>(position, "Kafka")?;
+        self.cut(position);
         let mut state = self.queue.lock();
         for Stored { topic, partition, next, begin, until } in partitions {
             let known = Known::begun((&topic, partition), next, until);
@@ -354,14 +361,24 @@ impl Source for KafkaSource {
         Ok(())
     }
 
-    fn stored(&mut self, position: &[u8]) {
-        let Ok(position) = state_of::<KafkaPosition<FlowDecoder>>(position, "Kafka") else {
-            return;
-        };
-        let offsets = position.partitions.into_iter();
-        let offsets = offsets.map(|stored| (stored.topic, stored.partition, stored.next));
-        self.queue.lock().commit = Some(offsets.collect());
+    fn cut(&mut self, position: &[u8]) {
+        if let Some(carrier) = &self.carrier {
+            carrier.cut(offsets(position));
+        }
     }
+
+    fn stored(&mut self, position: &[u8]) {
+        if self.carrier.is_none() {
+            self.queue.lock().commit = Some(offsets(position));
+        }
+    }
+}
+
+/// Topics, numbers in them, and offsets of a position.
+fn offsets(position: &[u8]) -> Vec<(Arc<str>, i32, i64)> {
+    let position = state_of::<KafkaPosition<FlowDecoder>>(position, "Kafka");
+    let partitions = position.map(|position| position.partitions).unwrap_or_default();
+    partitions.into_iter().map(|stored| (stored.topic, stored.partition, stored.next)).collect()
 }
 
 impl Drop for KafkaSource {

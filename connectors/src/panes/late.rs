@@ -5,7 +5,7 @@ use crate::panes::output::Output;
 use crate::panes::pane_json::{write_name, write_window};
 use crate::panes::value::{bound, write_int, write_json};
 use crate::panes::{Delivery, PaneTarget};
-use crate::sink::{Held, Sink, SinkError};
+use crate::sink::{Held, Receipt, Sink, SinkError};
 use nilometer_model::late::{LateBatch, LateCopy};
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::row::{RowLayout, read};
@@ -41,14 +41,9 @@ impl Sink<LateBatch> for LateWriter {
     fn write(&mut self, batch: &LateBatch) -> Result<(), SinkError> {
         let plan = self.plan.clone();
         let Some(stage) = plan.stages.get(batch.stage.index()) else { return Ok(()) };
-        let encoder = Encoder {
-            pipeline: &plan.name,
-            stage,
-            layout: batch.layout(),
-            watermark: batch.watermark,
-        };
+        let text = LateText::of(&plan.name, stage, batch);
         for copy in batch.iter() {
-            encoder.write(copy, &self.symbols, &mut self.output.lines);
+            text.write(copy, &self.symbols, &mut self.output.lines);
             self.output.end_line()?;
         }
         Ok(())
@@ -67,22 +62,28 @@ impl Sink<LateBatch> for LateWriter {
         Some(Held { block, begins: self.output.length() })
     }
 
-    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<(), SinkError> {
-        self.output.publish(block, is_last)
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
+        self.output.publish(block, is_last)?;
+        Ok(Receipt::Taken)
     }
 }
 
-/// What the copies of a batch share.
-struct Encoder<'a> {
+/// Writes the text of the copies of a batch: what they share.
+pub(crate) struct LateText<'a> {
     pipeline: &'a str,
     stage: &'a Stage,
     layout: &'a RowLayout,
     watermark: Watermark,
 }
 
-impl Encoder<'_> {
+impl<'a> LateText<'a> {
+    /// For the copies of `batch`, which are of `stage`.
+    pub(crate) fn of(pipeline: &'a str, stage: &'a Stage, batch: &'a LateBatch) -> Self {
+        Self { pipeline, stage, layout: batch.layout(), watermark: batch.watermark }
+    }
+
     /// Appends `copy` without a line end.
-    fn write(&self, copy: LateCopy<'_>, symbols: &Symbols, out: &mut String) {
+    pub(crate) fn write(&self, copy: LateCopy<'_>, symbols: &Symbols, out: &mut String) {
         out.push_str("{\"pipeline\":");
         write_json_text(self.pipeline, out);
         out.push_str(",\"stage\":");

@@ -8,26 +8,27 @@ mod csv_rows;
 mod human;
 mod late;
 mod output;
-mod pane_json;
-mod session_json;
+pub(crate) mod pane_json;
+pub(crate) mod session_json;
 mod summary;
 mod table;
-mod value;
+pub(crate) mod value;
 
 #[cfg(test)]
 mod summary_tests;
 #[cfg(test)]
 mod table_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use csv_rows::columns as csv_columns;
+pub(crate) use late::LateText;
 pub use late::{LateWriter, write_record};
 pub use pane_json::write_pane;
 pub use session_json::write_session;
 pub use table::{TableSettings, TableSink};
 
-use crate::sink::{Held, Sink, SinkError};
+use crate::sink::{Held, Receipt, Sink, SinkError};
 use csv_rows::CsvRows;
 use nilometer_model::aggregate::ValuesRef;
 use nilometer_model::pane::{PaneBatch, PaneMeta};
@@ -113,15 +114,48 @@ pub(crate) fn panes<'a>(batch: &'a PaneBatch, stage: &Stage) -> impl Iterator<It
 pub struct PaneWriter {
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,
-    encoder: Encoder,
+    text: PaneText,
     output: Output,
 }
 
+/// Writes the text of panes of one plan.
 #[derive(Debug)]
-enum Encoder {
+pub(crate) enum PaneText {
+    /// See [`PaneFormat::Pane`].
     Pane,
+    /// See [`PaneFormat::FlowSummary`].
     Summary(Summaries),
+    /// See [`PaneFormat::Csv`].
     Csv(CsvRows),
+}
+
+impl PaneText {
+    /// In `format`, for the sink called `name` of `plan`.
+    pub(crate) fn new(format: PaneFormat, plan: &Plan, name: &str) -> Self {
+        match format {
+            PaneFormat::Pane => Self::Pane,
+            PaneFormat::FlowSummary => Self::Summary(Summaries::new(plan)),
+            PaneFormat::Csv => Self::Csv(CsvRows::new(plan, name)),
+        }
+    }
+
+    /// Appends `pane` of `stage` of the pipeline called `pipeline`, without a line end.
+    pub(crate) fn write(
+        &self,
+        (pipeline, stage): (&str, &Stage),
+        pane: PaneRef<'_>,
+        symbols: &Symbols,
+        out: &mut String,
+    ) {
+        match self {
+            Self::Pane if stage.sequence.is_some() => {
+                write_session(pipeline, stage, pane, symbols, out);
+            }
+            Self::Pane => write_pane(pipeline, stage, pane, symbols, out),
+            Self::Summary(summaries) => summaries.write(stage, pane, symbols, out),
+            Self::Csv(rows) => rows.write(stage, pane, symbols, out),
+        }
+    }
 }
 
 impl PaneWriter {
@@ -138,18 +172,11 @@ impl PaneWriter {
     ) -> Result<Self, SinkError> {
         let mut output = Output::open(target, delivery)?;
         let is_first = !matches!(delivery, Delivery::Resumed { .. });
-        let encoder = match format {
-            PaneFormat::Pane => Encoder::Pane,
-            PaneFormat::FlowSummary => Encoder::Summary(Summaries::new(&plan)),
-            PaneFormat::Csv => {
-                let rows = CsvRows::new(&plan, name);
-                if is_first {
-                    rows.write_header(&mut output.lines);
-                }
-                Encoder::Csv(rows)
-            }
-        };
-        Ok(Self { plan, symbols, encoder, output })
+        let text = PaneText::new(format, &plan, name);
+        if let (PaneText::Csv(rows), true) = (&text, is_first) {
+            rows.write_header(&mut output.lines);
+        }
+        Ok(Self { plan, symbols, text, output })
     }
 }
 
@@ -159,14 +186,7 @@ impl Sink for PaneWriter {
         let Some(stage) = plan.stages.get(batch.stage.index()) else { return Ok(()) };
         for pane in panes(batch, stage) {
             let lines = &mut self.output.lines;
-            match &self.encoder {
-                Encoder::Pane if stage.sequence.is_some() => {
-                    write_session(&plan.name, stage, pane, &self.symbols, lines);
-                }
-                Encoder::Pane => write_pane(&plan.name, stage, pane, &self.symbols, lines),
-                Encoder::Summary(summaries) => summaries.write(stage, pane, &self.symbols, lines),
-                Encoder::Csv(rows) => rows.write(stage, pane, &self.symbols, lines),
-            }
+            self.text.write((&plan.name, stage), pane, &self.symbols, lines);
             self.output.end_line()?;
         }
         Ok(())
@@ -185,7 +205,8 @@ impl Sink for PaneWriter {
         Some(Held { block, begins: self.output.length() })
     }
 
-    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<(), SinkError> {
-        self.output.publish(block, is_last)
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
+        self.output.publish(block, is_last)?;
+        Ok(Receipt::Taken)
     }
 }

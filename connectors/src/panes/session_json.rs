@@ -32,11 +32,9 @@ pub fn write_session(
     let Some(sequence) = &stage.sequence else { return };
     write_head(pipeline, stage, (pane, symbols), out);
     let record = Record { stage, sequence, pane, symbols };
-    out.push_str("},\"session_id\":\"");
-    if let Some(Datum::Int(id)) = record.of(RecordField::SessionId) {
-        write!(out, "{id:016x}").unwrap_or_default();
-    }
-    out.push_str("\",\"revision\":");
+    out.push_str("},\"session_id\":");
+    write_id(&record, out);
+    out.push_str(",\"revision\":");
     write_int(pane.meta.index, out);
     out.push_str(",\"kind\":\"");
     out.push_str(kind(pane.meta.kind, pane.meta.timing));
@@ -54,6 +52,23 @@ pub fn write_session(
         out.push('}');
     }
     out.push_str("]}");
+}
+
+/// Appends the name of the session that `pane` of `stage` is of, in quotes.
+pub(crate) fn write_session_id(
+    (stage, sequence): (&Stage, &SequenceInput),
+    (pane, symbols): (PaneRef<'_>, &Symbols),
+    out: &mut String,
+) {
+    write_id(&Record { stage, sequence, pane, symbols }, out);
+}
+
+fn write_id(record: &Record<'_>, out: &mut String) {
+    out.push('"');
+    if let Some(Datum::Int(id)) = record.of(RecordField::SessionId) {
+        write!(out, "{id:016x}").unwrap_or_default();
+    }
+    out.push('"');
 }
 
 /// The record of a session.

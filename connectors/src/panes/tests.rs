@@ -1,6 +1,7 @@
 //! Panes as text: every format against text written by hand from its description.
 
 use super::*;
+use crate::sink::Receipt;
 use nilometer_model::aggregate::Function;
 use nilometer_model::aggregate::side::SideFunction;
 use nilometer_model::pane::{AccumulationMode, PaneKind, Timing};
@@ -13,7 +14,7 @@ use nilometer_model::value::{Type, Value};
 use nilometer_model::window::{Phase, WindowFn};
 use std::path::Path;
 
-pub(super) fn grouping(
+pub(crate) fn grouping(
     name: &str,
     key: &[&str],
     aggregates: &[(&str, Function, &str)],
@@ -47,7 +48,7 @@ pub(super) fn grouping(
     }
 }
 
-pub(super) fn plan_of(fields: &[(&str, Type)], groupings: Vec<Grouping>) -> Arc<Plan> {
+pub(crate) fn plan_of(fields: &[(&str, Type)], groupings: Vec<Grouping>) -> Arc<Plan> {
     let job = Job {
         name: "flows \"x\"".into(),
         fields: fields.iter().map(|(name, ty)| Field::new(name, *ty)).collect(),
@@ -63,18 +64,18 @@ pub(super) fn plan_of(fields: &[(&str, Type)], groupings: Vec<Grouping>) -> Arc<
 }
 
 /// A plan with panes to write.
-pub(super) struct Scene {
-    pub(super) plan: Arc<Plan>,
-    pub(super) symbols: Arc<Symbols>,
+pub(crate) struct Scene {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) symbols: Arc<Symbols>,
 }
 
 impl Scene {
-    pub(super) fn new(plan: Arc<Plan>) -> Self {
+    pub(crate) fn new(plan: Arc<Plan>) -> Self {
         Self { plan, symbols: Arc::default() }
     }
 
     /// Appends a pane of the batch's stage, of records with these values of the aggregates.
-    pub(super) fn push(
+    pub(crate) fn push(
         &self,
         batch: &mut PaneBatch,
         meta: PaneMeta,
@@ -96,12 +97,12 @@ impl Scene {
         batch.push(&key_words, meta, &values);
     }
 
-    pub(super) fn batch(&self, stage: &str) -> PaneBatch {
+    pub(crate) fn batch(&self, stage: &str) -> PaneBatch {
         PaneBatch::new(self.plan.stage(stage).unwrap().id)
     }
 
     /// What a sink of the format writes.
-    pub(super) fn lines(&self, format: PaneFormat, batches: &[PaneBatch]) -> String {
+    pub(crate) fn lines(&self, format: PaneFormat, batches: &[PaneBatch]) -> String {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("made/for/it/out.txt");
         let target = PaneTarget::File(path.clone());
@@ -121,7 +122,7 @@ impl Scene {
     }
 }
 
-pub(super) fn meta(window: Window, index: u32, kind: PaneKind) -> PaneMeta {
+pub(crate) fn meta(window: Window, index: u32, kind: PaneKind) -> PaneMeta {
     PaneMeta {
         window,
         index,
@@ -133,15 +134,15 @@ pub(super) fn meta(window: Window, index: u32, kind: PaneKind) -> PaneMeta {
     }
 }
 
-pub(super) fn minute() -> Window {
+pub(crate) fn minute() -> Window {
     Window::new(EventTime::from_millis(-60_000), EventTime::from_millis(0))
 }
 
-pub(super) fn text(text: &str) -> Value {
+pub(crate) fn text(text: &str) -> Value {
     Value::Text(text.into())
 }
 
-pub(super) fn ip(text: &str) -> Value {
+pub(crate) fn ip(text: &str) -> Value {
     Value::Ip(text.parse().unwrap())
 }
 
@@ -263,7 +264,7 @@ fn csv_has_the_columns_of_all_stages_of_its_sink() {
 }
 
 /// The most frequent of texts, and the first of them.
-pub(super) fn lists() -> (Scene, PaneBatch) {
+pub(crate) fn lists() -> (Scene, PaneBatch) {
     let often = Function::Side(SideFunction::Frequent { k: 1, counters: 10 });
     let some = Function::Side(SideFunction::Collect { values_max: 2, bytes_max: 999 });
     let mut lists = grouping("lists", &["k"], &[("often", often, "v"), ("some", some, "v")]);
@@ -358,12 +359,12 @@ fn what_is_held_is_published_once_and_a_restart_goes_on_behind_it() {
     assert_eq!(first.take(1 << 20), None, "a block that is not full stays");
     let one = take(&mut first);
     assert_eq!((one.begins, take(&mut first).block), (Some(0), Vec::new()));
-    first.publish(&one.block[..5], false).unwrap();
-    first.publish(&one.block[5..], true).unwrap();
+    assert_eq!(first.publish(&one.block[..5], false).unwrap(), Receipt::Taken);
+    assert_eq!(first.publish(&one.block[5..], true).unwrap(), Receipt::Taken);
     first.write(&batch).unwrap();
     let two = take(&mut first);
     assert_eq!(two.begins, Some(one.block.len() as u64));
-    first.publish(&two.block, true).unwrap();
+    assert_eq!(first.publish(&two.block, true).unwrap(), Receipt::Taken);
     first.close().unwrap();
     let whole = written();
     assert_eq!(whole.as_bytes(), [&*one.block, &*two.block].concat());
@@ -375,7 +376,7 @@ fn what_is_held_is_published_once_and_a_restart_goes_on_behind_it() {
         match open(Delivery::Resumed { behind: two.begins }) {
             Ok(mut second) => {
                 assert!(is_whole);
-                second.publish(&two.block, true).unwrap();
+                assert_eq!(second.publish(&two.block, true).unwrap(), Receipt::Taken);
                 assert!(written() == whole);
                 second.write(&batch).unwrap();
                 let three = take(&mut second);

@@ -64,9 +64,9 @@ struct Ahead {
 #[derive(Debug)]
 struct Cut {
     ahead: Ahead,
-    /// The block behind those, which is kept beside the store.
+    /// The block behind those, which is kept beside the store. Empty while it is given out.
     last: Vec<u8>,
-    /// How many blocks have been given out.
+    /// How many blocks have been given out, the last one counted.
     given: u32,
 }
 
@@ -177,12 +177,31 @@ impl<M, S: PartialEq> SinkOutbox<M, S> {
     /// is next. `None` if nothing was kept.
     pub fn publish(&mut self) -> Option<Publish> {
         let cut = self.cut.as_mut()?;
-        if cut.given < cut.ahead.blocks {
-            cut.given = cut.given.saturating_add(1);
-            return Some(Publish::Stored(cut.given.saturating_sub(1)));
+        let (number, blocks) = (cut.given, cut.ahead.blocks);
+        if number > blocks {
+            return None;
         }
-        let last = |cut: Cut| Publish::Last { block: cut.last, is_all: cut.ahead.blocks == 0 };
-        self.cut.take().map(last)
+        cut.given = number.saturating_add(1);
+        if number < blocks {
+            return Some(Publish::Stored(number));
+        }
+        Some(Publish::Last { block: std::mem::take(&mut cut.last), is_all: blocks == 0 })
+    }
+
+    /// All blocks of the epoch have been published.
+    pub fn published(&mut self) {
+        self.cut = None;
+    }
+
+    /// Nothing of the epoch has come out, though blocks of it were given: all are given again, from
+    /// the first. `last` is the last block, if it was among them.
+    pub fn again(&mut self, last: Option<Vec<u8>>) {
+        if let Some(cut) = &mut self.cut {
+            cut.given = 0;
+            if let Some(last) = last {
+                cut.last = last;
+            }
+        }
     }
 }
 
@@ -216,6 +235,25 @@ mod tests {
             assert_eq!(outbox.publish(), Some(next));
         }
         assert_eq!(outbox.publish(), None, "once");
+        outbox.published();
+        assert_eq!(outbox.publish(), None);
+    }
+
+    #[test]
+    fn an_epoch_of_which_nothing_came_out_is_given_again_from_its_first_block() {
+        let mut outbox = outbox();
+        outbox.ahead(11);
+        outbox.keep(b"last".to_vec());
+        let last = || Publish::Last { block: b"last".to_vec(), is_all: false };
+        assert_eq!(outbox.publish(), Some(Publish::Stored(0)));
+        outbox.again(None);
+        assert_eq!(outbox.publish(), Some(Publish::Stored(0)));
+        assert_eq!(outbox.publish(), Some(last()));
+        outbox.again(Some(b"last".to_vec()));
+        assert_eq!(outbox.publish(), Some(Publish::Stored(0)));
+        assert_eq!(outbox.publish(), Some(last()));
+        outbox.published();
+        assert_eq!(outbox.publish(), None);
     }
 
     #[test]
@@ -251,6 +289,7 @@ mod tests {
         outbox.publish();
         assert_eq!(outbox.due(), []);
         assert_eq!(outbox.publish(), Some(Publish::Last { block: Vec::new(), is_all: false }));
+        outbox.published();
         assert_eq!(outbox.due(), [('a', 1)]);
         assert_eq!((write(&mut outbox, 50), outbox.demands()), (1, true));
         outbox.keep(Vec::new());

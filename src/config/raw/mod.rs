@@ -33,14 +33,14 @@ use sink::RawSink;
 use source::RawSource;
 use state::RawState;
 use table::raw_table;
-use text_or_table::{RawField, RawShards};
+use text_or_table::{RawDeadLetters, RawField, RawShards};
 use watermark::RawWatermark;
 
 raw_table! {
     /// A pipeline: what is read, how it is grouped, and where results go.
     pub(crate) struct RawConfig {
-        /// File that takes records which cannot be used, one JSON object per line; without it they are only counted.
-        dead_letters: String = Optional,
+        /// File that takes records which cannot be used, one JSON object per line; or a topic of Kafka; without it they are only counted.
+        dead_letters: RawDeadLetters = Optional,
         /// Condition on records, in CEL: only those for which it is true are counted.
         filter: String = Optional,
         /// The pipeline as a whole: a table with at least a `name`.

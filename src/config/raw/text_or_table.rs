@@ -3,6 +3,7 @@
 use super::group::RawColumnTable;
 use super::reader::{FromNode, Reader};
 use super::scalar::{Whole, read_choice};
+use super::sink::RawLetterTopic;
 use super::{RawFieldTable, RawType};
 use crate::config::node::{Node, NodeValue};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -48,6 +49,32 @@ impl FromNode for RawField {
         match &node.value {
             NodeValue::Table(_) => RawFieldTable::from_node(node, reader).map(Self::From),
             NodeValue::Text(_) => read_choice(node, reader).map(Self::Type),
+            _ => {
+                reader.refuse_kind::<Self>(node);
+                None
+            }
+        }
+    }
+}
+
+/// Where records go that cannot be used: a file, or a topic.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RawDeadLetters {
+    /// A file.
+    File(String),
+    /// A topic, and perhaps a file.
+    Topic(Box<RawLetterTopic>),
+}
+
+impl FromNode for RawDeadLetters {
+    const EXPECTED: &'static str = "the name of a file or a table";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.value {
+            NodeValue::Text(_) => String::from_node(node, reader).map(Self::File),
+            NodeValue::Table(_) => {
+                RawLetterTopic::from_node(node, reader).map(Box::new).map(Self::Topic)
+            }
             _ => {
                 reader.refuse_kind::<Self>(node);
                 None
@@ -194,6 +221,7 @@ macro_rules! either_schema {
 
 either_schema! {
     RawColumn: generator => json_schema!({ "type": "string" }), RawColumnTable;
+    RawDeadLetters: generator => json_schema!({ "type": "string" }), RawLetterTopic;
     RawField: generator => generator.subschema_for::<RawType>(), RawFieldTable;
     RawShards: generator => json_schema!({ "const": "cores" }), Whole<1, 1024>;
 }

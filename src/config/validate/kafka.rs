@@ -40,7 +40,7 @@ pub(crate) fn source(raw: &RawKafka, problems: &mut Problems) -> Option<SourceKi
         let help = "topics = [\"flows\"], or a pattern: [\"^flows-.*\"]";
         problems.add_with_help(topics.place, "no topic is named", help);
     }
-    let options = options(raw.options.value()?, problems);
+    let options = options(raw.options.value()?, &OWN, problems);
     let text = |text: &Given<String>| text.value().map(|text| Box::<str>::from(text.trim()));
     let topics = raw.topics.value()?.iter().map(|topic| topic.value.clone());
     Some(SourceKind::Kafka(Box::new(KafkaConfig {
@@ -111,14 +111,19 @@ fn format(raw: &RawKafka, problems: &mut Problems) -> Option<ValueFormat> {
     })
 }
 
-fn options(raw: &RawOptions, problems: &mut Problems) -> Option<Vec<ClientOption>> {
+/// The options that the user typed; those among `own` are reported.
+pub(crate) fn options(
+    raw: &RawOptions,
+    own: &[(&str, &str)],
+    problems: &mut Problems,
+) -> Option<Vec<ClientOption>> {
     let mut options = Vec::new();
     for (name, place, text) in &raw.options {
         let (name, value) = match name.strip_suffix(".file") {
             Some(name) => (name, OptionValue::File(text.into())),
             None => (name.as_str(), OptionValue::Text(text.as_str().into())),
         };
-        if let Some((_, instead)) = OWN.iter().find(|(own, _)| *own == name) {
+        if let Some((_, instead)) = own.iter().find(|(own, _)| *own == name) {
             let message = format!("option `{name}` is not yours to set");
             problems.add_with_help(*place, message, *instead);
         }

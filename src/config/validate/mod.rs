@@ -11,6 +11,7 @@ mod generator;
 mod groups;
 mod inputs;
 mod kafka;
+mod kafka_sinks;
 mod names;
 mod outputs;
 mod planned;
@@ -31,7 +32,6 @@ use expressions::Expressions;
 use groups::Scope;
 use nilometer_actors::credit::Limits;
 use nilometer_model::plan::{Job, PhaseBy, Spread};
-use std::path::PathBuf;
 use std::sync::Arc;
 use watermarks::Watermarks;
 
@@ -53,6 +53,7 @@ pub(crate) fn validate(
     let groupings = groups::groups(raw, &scope, problems);
     let engine = engine::engine(raw, &inputs, problems);
     let state = state::state(raw, problems);
+    let dead_letters = kafka_sinks::dead_letters(raw, problems);
     if let Some(name) = raw.pipeline.value().and_then(|pipeline| pipeline.name.get()) {
         names::check_word(&name.value, "pipeline", name.place, problems);
     }
@@ -79,6 +80,7 @@ pub(crate) fn validate(
         cascade: *pipeline.cascade.value()?,
     };
     let plan = planned::plan((&job, engine?), raw, problems)?;
+    kafka_sinks::check_repeats(&plan, &sinks, raw, problems);
     let watermarks = watermarks?;
     Some(Pipeline {
         job,
@@ -90,7 +92,7 @@ pub(crate) fn validate(
         watermark: watermarks.first,
         progress: watermarks.rules,
         sinks,
-        dead_letters: raw.dead_letters.value().map(PathBuf::from),
+        dead_letters: dead_letters?,
         shards: match pipeline.shards.value()? {
             RawShards::Cores => None,
             RawShards::Number(number) => Some(*number),

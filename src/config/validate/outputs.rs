@@ -1,5 +1,6 @@
 //! Sinks.
 
+use super::kafka_sinks;
 use super::names::{check_unique, check_word};
 use crate::config::node::Origin;
 use crate::config::pipeline::{SinkConfig, SinkFormat, SinkKind};
@@ -7,15 +8,15 @@ use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
 use crate::config::raw::group::RawLate;
 use crate::config::raw::reader::{Given, Spanned};
-use crate::config::raw::sink::{RawSink, RawSinkFormat};
+use crate::config::raw::sink::{RawKafkaSinkFormat, RawSink, RawSinkFormat};
 use crate::config::settings::{Setting, insert};
 use nilometer_model::plan::LateSpec;
 use serde_json::Value as Json;
 use std::path::PathBuf;
 
 /// The sinks; one that is wrong is reported and left out.
-pub(crate) fn sinks(raw: &RawConfig, problems: &mut Problems) -> Vec<SinkConfig> {
-    let raw = raw.sink.value().map_or(&[][..], |sinks| &sinks.tables);
+pub(crate) fn sinks(raw_config: &RawConfig, problems: &mut Problems) -> Vec<SinkConfig> {
+    let raw = raw_config.sink.value().map_or(&[][..], |sinks| &sinks.tables);
     let mut sinks = Vec::new();
     for sink in raw {
         let kind = match sink {
@@ -29,6 +30,9 @@ pub(crate) fn sinks(raw: &RawConfig, problems: &mut Problems) -> Vec<SinkConfig>
                 format.map(|format| SinkKind::Stdout { format })
             }
             RawSink::Table(_) => Some(SinkKind::Table),
+            RawSink::Kafka(kafka) => {
+                kafka_sinks::sink(kafka, !raw_config.state.is_absent(), problems)
+            }
         };
         let Some(name) = name(sink) else { continue };
         check_word(&name.value, "sink", name.place, problems);
@@ -45,6 +49,7 @@ fn name(sink: &RawSink) -> Option<&Spanned<String>> {
         RawSink::File(file) => file.name.get(),
         RawSink::Stdout(stdout) => stdout.name.get(),
         RawSink::Table(table) => table.name.get(),
+        RawSink::Kafka(kafka) => kafka.name.get(),
     }
 }
 
@@ -54,6 +59,9 @@ fn is_late(sink: &RawSink) -> bool {
         RawSink::File(file) => &file.format,
         RawSink::Stdout(stdout) => &stdout.format,
         RawSink::Table(_) => return false,
+        RawSink::Kafka(kafka) => {
+            return kafka.format.value() == Some(&RawKafkaSinkFormat::Late);
+        }
     };
     format.value() == Some(&RawSinkFormat::Late)
 }
@@ -62,11 +70,12 @@ fn is_late(sink: &RawSink) -> bool {
 fn check_targets(raw: &[RawSink], problems: &mut Problems) {
     let paths = raw.iter().filter_map(|sink| match sink {
         RawSink::File(file) => file.path.get(),
-        RawSink::Stdout(_) | RawSink::Table(_) => None,
+        RawSink::Stdout(_) | RawSink::Table(_) | RawSink::Kafka(_) => None,
     });
     let paths = paths.map(|path| (path.value.as_str(), path.place));
     check_unique("path of a sink", paths, problems);
-    let on_stdout = raw.iter().filter(|sink| !matches!(sink, RawSink::File(_)));
+    let on_stdout =
+        raw.iter().filter(|sink| matches!(sink, RawSink::Stdout(_) | RawSink::Table(_)));
     for name in on_stdout.skip(1).filter_map(name) {
         problems.add_with_help(
             name.place,

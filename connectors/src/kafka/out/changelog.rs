@@ -1,0 +1,125 @@
+//! The changelog of a pipeline: a compacted topic with the stamp of what has come out, and the claim
+//! of who writes, for each sink and process. Read back at the start, and where it is not clear who
+//! writes.
+
+use super::settings::{TopicPlan, TransactionSettings};
+use super::stamp::{Claim, Stamp};
+use crate::kafka::client::{ClientSettings, KafkaError, not_made};
+use rdkafka::Message;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::RDKafkaErrorCode;
+use std::time::Duration;
+
+/// All of it lies in this partition, in the order in which it was written.
+pub(crate) const PARTITION: i32 = 0;
+
+/// How the topic is made.
+pub(crate) const PLAN: TopicPlan =
+    TopicPlan { partitions: Some(1), replication: None, is_compacted: true };
+
+/// How long a poll waits for a record.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What the changelog says of one sink of one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Entries {
+    pub(crate) stamp: Option<Stamp>,
+    pub(crate) claim: Option<Claim>,
+}
+
+/// The keys of a sink of a process.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    pub(crate) stamp: String,
+    pub(crate) claim: String,
+}
+
+impl Keys {
+    pub(crate) fn new(settings: &TransactionSettings) -> Self {
+        let TransactionSettings { sink, instance, .. } = settings;
+        Self {
+            stamp: format!("stamp/{sink}/{instance}"),
+            claim: format!("claim/{sink}/{instance}"),
+        }
+    }
+}
+
+impl Entries {
+    fn take(&mut self, keys: &Keys, key: &[u8], value: &[u8]) {
+        // What another version has written for other ends is not for this one.
+        if key == keys.stamp.as_bytes() {
+            self.stamp = serde_json::from_slice(value).ok().or(self.stamp);
+        } else if key == keys.claim.as_bytes() {
+            self.claim = serde_json::from_slice(value).ok().or(self.claim);
+        }
+    }
+}
+
+/// Reads `topic`: to its end, or, where there is a claim to wait for, until that claim is seen. Says
+/// what the brokers said if they cannot be read from now.
+///
+/// # Errors
+/// The client cannot be made.
+pub(crate) fn read(
+    (client, topic): (&ClientSettings, &str),
+    keys: &Keys,
+    awaited: Option<Claim>,
+) -> Result<Result<Entries, RDKafkaErrorCode>, KafkaError> {
+    let text = |text: &str| text.to_owned();
+    let own = [
+        // Never joined: nothing is committed.
+        ("group.id", text("nilometer-changelog")),
+        ("isolation.level", text("read_committed")),
+        ("enable.auto.commit", text("false")),
+        ("auto.offset.reset", text("earliest")),
+        ("enable.partition.eof", text("true")),
+    ];
+    let consumer: BaseConsumer = client.config(&own)?.create().map_err(not_made)?;
+    let mut places = TopicPartitionList::new();
+    places.add_partition_offset(topic, PARTITION, Offset::Beginning).map_err(not_made)?;
+    consumer.assign(&places).map_err(not_made)?;
+    let mut entries = Entries::default();
+    loop {
+        match consumer.poll(PATIENCE) {
+            None => {}
+            Some(Ok(record)) => {
+                let (key, value) = (record.key(), record.payload());
+                entries.take(keys, key.unwrap_or_default(), value.unwrap_or_default());
+                if awaited.is_some() && entries.claim == awaited {
+                    return Ok(Ok(entries));
+                }
+            }
+            // What is awaited is there: it lies behind a transaction that is not over.
+            Some(Err(ClientError::PartitionEOF(_))) if awaited.is_some() => {}
+            Some(Err(ClientError::PartitionEOF(_))) => return Ok(Ok(entries)),
+            Some(Err(error)) => {
+                return Ok(Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_entries_of_a_sink_count() {
+        let keys = Keys { stamp: "stamp/out/n".into(), claim: "claim/out/n".into() };
+        let stamp = |number| Stamp { number, digest: u64::MAX, incarnation: 3 };
+        let mut entries = Entries::default();
+        for (key, value) in [
+            ("stamp/out/n", serde_json::to_vec(&stamp(1)).unwrap()),
+            ("stamp/other/n", serde_json::to_vec(&stamp(9)).unwrap()),
+            ("stamp/out/n", serde_json::to_vec(&stamp(2)).unwrap()),
+            ("claim/out/n", b"{\"incarnation\":18446744073709551615}".to_vec()),
+            ("chunk/7", b"whatever".to_vec()),
+        ] {
+            entries.take(&keys, key.as_bytes(), &value);
+        }
+        let claim = Some(Claim { incarnation: u64::MAX });
+        assert_eq!(entries, Entries { stamp: Some(stamp(2)), claim });
+    }
+}

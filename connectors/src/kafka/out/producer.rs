@@ -1,0 +1,353 @@
+//! A client that writes: made, found its brokers and its topic, and heard of what became of records.
+//!
+//! Invariant: what can pass by itself (brokers that are away, a topic that is not there yet, a right
+//! that was taken away) is told of once and waited for; what cannot is an error at the start.
+
+use super::settings::{KafkaSinkSettings, TopicPlan};
+use crate::kafka::client::{KafkaError, Trouble, not_made};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::{ClientContext, DefaultClientContext};
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
+use rdkafka::producer::{BaseProducer, DeliveryResult, Producer, ProducerContext};
+use rdkafka::types::RDKafkaErrorCode;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// How long a question to the brokers may take.
+pub(crate) const ANSWER: Duration = Duration::from_secs(2);
+
+/// What the callbacks of a client have heard.
+#[derive(Debug, Default)]
+struct Heard {
+    /// The last error of the client.
+    error: Option<(RDKafkaErrorCode, String)>,
+    /// Why the first record was not taken, of those since it was asked last.
+    refusal: Option<RDKafkaErrorCode>,
+}
+
+/// Listens to the client.
+#[derive(Debug, Default)]
+pub(crate) struct Listener {
+    heard: Mutex<Heard>,
+}
+
+impl Listener {
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why a record was not taken, if one was not.
+    pub(crate) fn take_refusal(&self) -> Option<RDKafkaErrorCode> {
+        self.lock().refusal.take()
+    }
+}
+
+impl ClientContext for Listener {
+    fn error(&self, error: ClientError, reason: &str) {
+        if let Some(code) = error.rdkafka_error_code() {
+            self.lock().error = Some((code, reason.to_owned()));
+        }
+    }
+}
+
+impl ProducerContext for Listener {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if let Err((error, _)) = result {
+            let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+            self.lock().refusal.get_or_insert(code);
+        }
+    }
+}
+
+/// A client that writes to one topic.
+pub(crate) struct Link {
+    pub(crate) settings: KafkaSinkSettings,
+    /// Options that follow from how it writes.
+    own: Vec<(&'static str, String)>,
+    producer: Option<BaseProducer<Listener>>,
+    /// Whether the brokers have ever let it write.
+    has_worked: bool,
+    /// What the operator was told of last.
+    told: Option<Trouble>,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("topic", &self.settings.topic).finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// Connects with nobody yet.
+    ///
+    /// # Errors
+    /// An option is wrong.
+    pub(crate) fn new(
+        settings: KafkaSinkSettings,
+        mut own: Vec<(&'static str, String)>,
+    ) -> Result<Self, KafkaError> {
+        own.push(("enable.idempotence", "true".to_owned()));
+        own.push(("compression.type", settings.compression.name().to_owned()));
+        for (name, value) in [
+            // As the clients of most other languages place keys.
+            ("partitioner", "murmur2_random"),
+            ("queue.buffering.max.kbytes", "65536"),
+            ("topic.metadata.refresh.interval.ms", "10000"),
+        ] {
+            if !settings.client.sets(name) {
+                own.push((name, value.to_owned()));
+            }
+        }
+        let mut link = Self { settings, own, producer: None, has_worked: false, told: None };
+        // Wrong options are known before anything is read.
+        link.make()?;
+        Ok(link)
+    }
+
+    fn make(&mut self) -> Result<(), KafkaError> {
+        let config = self.settings.client.config(&self.own)?;
+        let made = config.create_with_context(Listener::default());
+        self.producer = Some(made.map_err(not_made)?);
+        Ok(())
+    }
+
+    /// The client is of no use any more; the next one is another.
+    pub(crate) fn forget(&mut self) {
+        self.producer = None;
+    }
+
+    /// The client, as it is.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn producer(&mut self) -> Result<&BaseProducer<Listener>, KafkaError> {
+        if self.producer.is_none() {
+            self.make()?;
+        }
+        self.producer.as_ref().ok_or_else(|| KafkaError::Client("it is gone".into()))
+    }
+
+    /// Waits until the brokers are there and have the topic, which is made if that is wanted.
+    ///
+    /// # Errors
+    /// They do not let this client in, or the topic cannot be made.
+    pub(crate) fn find(&mut self) -> Result<(), KafkaError> {
+        let (topic, create) = (self.settings.topic.clone(), self.settings.create.clone());
+        self.find_topic(&topic, create.as_ref())
+    }
+
+    /// The same for any topic.
+    ///
+    /// # Errors
+    /// They do not let this client in, or the topic cannot be made.
+    pub(crate) fn find_topic(
+        &mut self,
+        topic: &str,
+        create: Option<&TopicPlan>,
+    ) -> Result<(), KafkaError> {
+        loop {
+            let found = self.producer()?.client().fetch_metadata(Some(topic), ANSWER);
+            let trouble = match found {
+                Ok(metadata) => {
+                    let known = metadata.topics().iter().find(|known| known.name() == topic);
+                    let error = known.and_then(|known| known.error()).map(RDKafkaErrorCode::from);
+                    match error {
+                        None if known.is_some_and(|known| !known.partitions().is_empty()) => {
+                            return Ok(());
+                        }
+                        None => RDKafkaErrorCode::UnknownTopicOrPartition,
+                        Some(code) => code,
+                    }
+                }
+                Err(error) => error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown),
+            };
+            match (Trouble::of(trouble), create) {
+                (Trouble::NoTopic, Some(plan)) => self.create(topic, plan)?,
+                _ => self.wait(trouble, topic)?,
+            }
+        }
+    }
+
+    /// Tells of an error that may pass, once, and waits a little.
+    ///
+    /// # Errors
+    /// It will not pass.
+    pub(crate) fn wait(&mut self, code: RDKafkaErrorCode, topic: &str) -> Result<(), KafkaError> {
+        let has_worked = self.has_worked;
+        let producer = self.producer()?;
+        // That is the pause between two attempts, too.
+        producer.poll(Duration::from_millis(500));
+        let said = producer.context().lock().error.take();
+        // A client that is not let in only sees that nobody answers.
+        let heard = said.filter(|(said, _)| {
+            Trouble::of(*said) == Trouble::Refused || Trouble::of(code) == Trouble::of(*said)
+        });
+        let (code, detail) = heard.unwrap_or_else(|| (code, code.to_string()));
+        let trouble = Trouble::of(code);
+        match trouble {
+            Trouble::Refused if !has_worked => {
+                let brokers = self.settings.client.brokers.clone();
+                return Err(KafkaError::Refused { brokers, detail: detail.into() });
+            }
+            Trouble::Forbidden if !has_worked => return Err(self.may_not(topic, detail)),
+            Trouble::None
+            | Trouble::Away
+            | Trouble::Refused
+            | Trouble::Forbidden
+            | Trouble::NoTopic
+            | Trouble::OutOfRange
+            | Trouble::Fenced
+            | Trouble::Other => {}
+        }
+        self.tell(trouble, &detail, topic);
+        Ok(())
+    }
+
+    /// Says what holds results up, unless it was the last thing said.
+    fn tell(&mut self, trouble: Trouble, detail: &str, topic: &str) {
+        if self.told == Some(trouble) {
+            return;
+        }
+        self.told = Some(trouble);
+        self.settings.teller.say(&match trouble {
+            Trouble::Away => format!(
+                "cannot reach Kafka at {}: {detail}; tries again, results wait",
+                self.settings.client.brokers
+            ),
+            Trouble::NoTopic => {
+                format!("topic `{topic}` is not there; waits for it: make it, or set `create`")
+            }
+            _ => format!("{detail}; tries again, results wait"),
+        });
+    }
+
+    fn may_not(&self, topic: &str, detail: String) -> KafkaError {
+        let also = self.settings.transactions.as_ref().map(|transactions| {
+            let (changelog, id) = (transactions.changelog(), transactions.id());
+            format!(", read and write topic `{changelog}`, and write transactional id `{id}`")
+        });
+        let also = also.unwrap_or_default().into();
+        KafkaError::MayNotWrite { detail: detail.into(), topic: topic.into(), also }
+    }
+
+    /// Waits until every record that was sent is taken, or refused; says why if one was refused.
+    ///
+    /// # Errors
+    /// The client cannot be made.
+    pub(crate) fn settle(&mut self) -> Result<Option<RDKafkaErrorCode>, KafkaError> {
+        loop {
+            let producer = self.producer()?;
+            if producer.in_flight_count() == 0 {
+                return Ok(producer.context().take_refusal());
+            }
+            // A poll waits for its whole time, whatever comes.
+            producer.poll(Duration::from_millis(1));
+            let is_away =
+                |(code, _): &(RDKafkaErrorCode, String)| Trouble::of(*code) == Trouble::Away;
+            let said = producer.context().lock().error.take_if(|said| is_away(said));
+            if let Some((_, detail)) = said {
+                self.tell(Trouble::Away, &detail, "");
+            }
+        }
+    }
+
+    /// The brokers have taken something: whatever was told of is over.
+    pub(crate) fn works(&mut self) {
+        self.has_worked = true;
+        if self.told.take().is_some() {
+            self.settings.teller.say("Kafka takes results again");
+        }
+    }
+
+    fn create(&mut self, name: &str, plan: &TopicPlan) -> Result<(), KafkaError> {
+        let replication = TopicReplication::Fixed(plan.replication.unwrap_or(-1));
+        let policy = if plan.is_compacted { "compact" } else { "delete" };
+        let topic = NewTopic::new(name, plan.partitions.unwrap_or(-1), replication)
+            .set("cleanup.policy", policy);
+        let admin: AdminClient<DefaultClientContext> =
+            self.settings.client.config(&[])?.create().map_err(not_made)?;
+        let options =
+            AdminOptions::new().operation_timeout(Some(ANSWER)).request_timeout(Some(ANSWER));
+        let made = wait_for(admin.create_topics([&topic], &options));
+        let code = match made.map(|made| made.into_iter().next()) {
+            Ok(None | Some(Ok(_))) => {
+                self.settings.teller.say(&format!("topic `{name}` was not there, and is made"));
+                return Ok(());
+            }
+            // Somebody was faster.
+            Ok(Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists)))) => return Ok(()),
+            Ok(Some(Err((_, code)))) => code,
+            Err(error) => error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown),
+        };
+        match Trouble::of(code) {
+            Trouble::Other => {
+                Err(KafkaError::NotMade { topic: name.into(), detail: code.to_string().into() })
+            }
+            _ => self.wait(code, name),
+        }
+    }
+}
+
+/// What an error of the client says, for people.
+pub(crate) fn code_of(error: &ClientError) -> RDKafkaErrorCode {
+    match error {
+        ClientError::Transaction(error) => error.code(),
+        other => other.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown),
+    }
+}
+
+/// Sends a record, and waits for room.
+pub(crate) fn send(
+    producer: &BaseProducer<Listener>,
+    mut record: rdkafka::producer::BaseRecord<'_, [u8], [u8]>,
+) -> KafkaResult<()> {
+    loop {
+        match producer.send(record) {
+            Ok(()) => return Ok(()),
+            Err((ClientError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
+                producer.poll(Duration::from_millis(5));
+                record = back;
+            }
+            Err((error, _)) => return Err(error),
+        }
+    }
+}
+
+/// Whether no later attempt can bring it about that a record which was refused so is taken.
+pub(crate) const fn is_for_good(refusal: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        refusal,
+        Code::MessageSizeTooLarge
+            | Code::InvalidMessage
+            | Code::InvalidMessageSize
+            | Code::InvalidRecord
+            | Code::InvalidTimestamp
+            | Code::PolicyViolation
+            | Code::UnsupportedCompressionType
+            | Code::UnsupportedForMessageFormat
+    )
+}
+
+/// Waits for what another thread brings about.
+fn wait_for<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}

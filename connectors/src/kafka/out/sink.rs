@@ -1,0 +1,202 @@
+//! The sinks: panes and late copies, encoded into blocks, which are sent at once, or held until their
+//! epoch is durable.
+
+use super::block::Block;
+use super::encode::PaneRecords;
+use super::repeats::Repeats;
+use super::settings::{KafkaSinkSettings, OutFormat, Retractions};
+use super::transactions::Transactions;
+use crate::panes::{Delivery, LateText};
+use crate::sink::{Held, Receipt, Sink, SinkError};
+use nilometer_model::late::LateBatch;
+use nilometer_model::pane::PaneBatch;
+use nilometer_model::plan::Plan;
+use nilometer_model::symbol::Symbols;
+use std::sync::Arc;
+
+/// Bytes that are sent together where nothing is held.
+const TOGETHER: usize = 1 << 20;
+
+/// What an epoch holds that has offsets and no results: bytes that are no record.
+const NO_RECORDS: [u8; 1] = [0];
+
+/// What blocks go through.
+#[derive(Debug)]
+struct Outlet {
+    block: Block,
+    is_held: bool,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    ExactlyOnce(Box<Transactions>),
+    AtLeastOnce(Box<Repeats>),
+}
+
+impl Outlet {
+    fn open(mut settings: KafkaSinkSettings) -> Result<Self, SinkError> {
+        let published = match settings.delivery {
+            Delivery::Resumed { behind } => behind.unwrap_or(0),
+            Delivery::AtOnce | Delivery::Held => 0,
+        };
+        let is_held = settings.delivery != Delivery::AtOnce;
+        let way = match settings.transactions.take() {
+            Some(transactions) => {
+                settings.transactions = Some(transactions.clone());
+                let made = Transactions::new(settings, transactions, published)?;
+                Way::ExactlyOnce(Box::new(made))
+            }
+            None => Way::AtLeastOnce(Box::new(Repeats::new(settings)?)),
+        };
+        Ok(Self { block: Block::default(), is_held, way })
+    }
+
+    /// A batch has been encoded.
+    fn written(&mut self) -> Result<(), SinkError> {
+        if self.block.len() < TOGETHER { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        if self.is_held || self.block.len() == 0 {
+            return Ok(());
+        }
+        let block = self.block.take();
+        while self.publish(&block, true)? == Receipt::Again {}
+        Ok(())
+    }
+
+    fn take(&mut self, least: usize) -> Option<Held> {
+        if !self.is_held || self.block.len() < least {
+            return None;
+        }
+        let begins = match &mut self.way {
+            Way::ExactlyOnce(transactions) => {
+                // Asked for all there is, an epoch ends here.
+                let is_news = least == 0 && transactions.cut();
+                let begins = Some(transactions.published());
+                if is_news && self.block.len() == 0 {
+                    return Some(Held { block: NO_RECORDS.to_vec(), begins });
+                }
+                begins
+            }
+            Way::AtLeastOnce(_) => None,
+        };
+        Some(Held { block: self.block.take(), begins })
+    }
+
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
+        match &mut self.way {
+            Way::ExactlyOnce(transactions) => Ok(transactions.publish(block, is_last)?),
+            Way::AtLeastOnce(repeats) => {
+                repeats.send(block)?;
+                Ok(Receipt::Taken)
+            }
+        }
+    }
+}
+
+/// Writes panes, and the records of sessions.
+#[derive(Debug)]
+pub struct KafkaSink {
+    records: PaneRecords,
+    outlet: Outlet,
+}
+
+impl KafkaSink {
+    /// The sink called `name` of `plan`. Connects with nobody yet.
+    ///
+    /// # Errors
+    /// An option is wrong.
+    pub fn open(
+        (name, format): (&str, OutFormat),
+        retractions: Retractions,
+        settings: KafkaSinkSettings,
+        (plan, symbols): (Arc<Plan>, Arc<Symbols>),
+    ) -> Result<Self, SinkError> {
+        let records = PaneRecords::new((name, format), retractions, plan, symbols);
+        Ok(Self { records, outlet: Outlet::open(settings)? })
+    }
+}
+
+impl Sink for KafkaSink {
+    fn write(&mut self, batch: &PaneBatch) -> Result<(), SinkError> {
+        self.records.write(batch, &mut self.outlet.block);
+        self.outlet.written()
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.outlet.flush()
+    }
+
+    fn close(&mut self) -> Result<(), SinkError> {
+        self.outlet.flush()
+    }
+
+    fn take(&mut self, least: usize) -> Option<Held> {
+        self.outlet.take(least)
+    }
+
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
+        self.outlet.publish(block, is_last)
+    }
+}
+
+/// Writes copies that came late.
+#[derive(Debug)]
+pub struct KafkaLateSink {
+    plan: Arc<Plan>,
+    symbols: Arc<Symbols>,
+    outlet: Outlet,
+}
+
+impl KafkaLateSink {
+    /// A sink for the stages of `plan`. Connects with nobody yet.
+    ///
+    /// # Errors
+    /// An option is wrong.
+    pub fn open(
+        settings: KafkaSinkSettings,
+        (plan, symbols): (Arc<Plan>, Arc<Symbols>),
+    ) -> Result<Self, SinkError> {
+        Ok(Self { plan, symbols, outlet: Outlet::open(settings)? })
+    }
+}
+
+impl Sink<LateBatch> for KafkaLateSink {
+    fn write(&mut self, batch: &LateBatch) -> Result<(), SinkError> {
+        let plan = self.plan.clone();
+        let Some(stage) = plan.stages.get(batch.stage.index()) else { return Ok(()) };
+        let text = LateText::of(&plan.name, stage, batch);
+        for copy in batch.iter() {
+            let mut value = String::new();
+            text.write(copy, &self.symbols, &mut value);
+            let position = format!("{}/{}", copy.position.partition, copy.position.offset);
+            let headers = [
+                ("nilometer.pipeline", plan.name.as_bytes()),
+                ("nilometer.stage", stage.name.as_bytes()),
+                ("nilometer.kind", b"late".as_slice()),
+                ("nilometer.reason", copy.reason.name().as_bytes()),
+                ("nilometer.position", position.as_bytes()),
+            ];
+            self.outlet.block.push(None, Some(value.as_bytes()), &headers);
+        }
+        self.outlet.written()
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.outlet.flush()
+    }
+
+    fn close(&mut self) -> Result<(), SinkError> {
+        self.outlet.flush()
+    }
+
+    fn take(&mut self, least: usize) -> Option<Held> {
+        self.outlet.take(least)
+    }
+
+    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
+        self.outlet.publish(block, is_last)
+    }
+}

@@ -1,0 +1,414 @@
+//! Exactly once: each epoch of a sink is one transaction, which holds its results, the offsets behind
+//! what was read for them, and its stamp.
+//!
+//! The epoch is durable before it is let out, so a transaction that comes to nothing is made again
+//! from the same bytes; a stamp that is there says that it need not be. Nothing depends on a
+//! transaction that outlives its process.
+//!
+//! Invariant: an epoch is committed at most once, since its stamp is read after everybody else with
+//! the same name has been shut out, and while nobody else has the name.
+
+use super::carrier::{Carrier, Offsets};
+use super::changelog::{self, Entries, Keys, PARTITION, PLAN};
+use super::producer::{ANSWER, Link, code_of, is_for_good, send};
+use super::repeats::send_all;
+use super::settings::{KafkaSinkSettings, TransactionSettings};
+use super::stamp::{Claim, Digest, Stamp, Standing};
+use crate::kafka::client::{KafkaError, Trouble};
+use crate::sink::Receipt;
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::producer::{BaseRecord, Producer};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::RDKafkaErrorCode;
+use serde::Serialize;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the standing of a reader in its group is asked for anew before its offsets are left out.
+const OFFSET_ATTEMPTS: u32 = 5;
+
+/// Writes epochs.
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    link: Link,
+    settings: TransactionSettings,
+    changelog: String,
+    id: String,
+    keys: Keys,
+    claim: Claim,
+    /// Epochs that have come out, as this process knows. Rises only.
+    published: u64,
+    /// The last stamp there is.
+    last: Option<Stamp>,
+    stage: Stage,
+    /// What of the epoch was given so far.
+    digest: Digest,
+    /// How often offsets were refused, since they were taken.
+    offset_failures: u32,
+    /// The offsets of the last cut, by carrier.
+    cut: Vec<Offsets>,
+}
+
+/// How far a client has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It has no name yet. `since` another process, or the brokers, took it away, if it had it.
+    New { was_fenced: bool },
+    /// It has the name to itself, and has read the stamp.
+    Ready,
+    /// A transaction is open.
+    Open { since: Instant },
+}
+
+/// Why a transaction comes to nothing.
+#[derive(Debug)]
+enum Failure {
+    /// A record is not taken.
+    Record(RDKafkaErrorCode),
+    /// The offsets of a source are not taken.
+    Offsets(ClientError),
+    /// Anything else.
+    Client(ClientError),
+    /// There is no client.
+    Gone(KafkaError),
+}
+
+impl From<KafkaError> for Failure {
+    fn from(error: KafkaError) -> Self {
+        Self::Gone(error)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl Transactions {
+    /// Goes on behind `published` epochs. Connects with nobody yet.
+    ///
+    /// # Errors
+    /// An option is wrong.
+    pub(crate) fn new(
+        settings: KafkaSinkSettings,
+        transactions: TransactionSettings,
+        published: u64,
+    ) -> Result<Self, KafkaError> {
+        let id = transactions.id();
+        let own = vec![
+            ("transactional.id", id.clone()),
+            ("transaction.timeout.ms", transactions.timeout_ms.to_string()),
+        ];
+        Ok(Self {
+            link: Link::new(settings, own)?,
+            changelog: transactions.changelog(),
+            keys: Keys::new(&transactions),
+            claim: Claim { incarnation: RandomState::new().hash_one(&id) },
+            id,
+            published,
+            last: None,
+            stage: Stage::New { was_fenced: false },
+            digest: Digest::default(),
+            offset_failures: 0,
+            cut: transactions.carriers.iter().map(|_| Offsets::new()).collect(),
+            settings: transactions,
+        })
+    }
+
+    /// How many epochs have come out.
+    pub(crate) const fn published(&self) -> u64 {
+        self.published
+    }
+
+    /// The epoch ends: whether offsets go with it that are not those of the one before.
+    pub(crate) fn cut(&mut self) -> bool {
+        let cut: Vec<_> =
+            self.settings.carriers.iter().map(|carrier| carrier.take_up().0).collect();
+        let is_news = cut != self.cut;
+        self.cut = cut;
+        is_news
+    }
+
+    /// Takes a block of the next epoch; behind the last one it is committed.
+    ///
+    /// # Errors
+    /// It never will be.
+    pub(crate) fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, KafkaError> {
+        self.prepare()?;
+        let number = self.published.saturating_add(1);
+        self.digest.add(block);
+        let digest = self.digest.finish();
+        match Stamp::standing(self.last, number) {
+            Standing::Next => {
+                if let Err(failure) = self.write((block, is_last), number) {
+                    self.digest = Digest::default();
+                    self.recover(failure)?;
+                    return Ok(Receipt::Again);
+                }
+            }
+            Standing::MayBeOut if !is_last => {}
+            Standing::MayBeOut if self.last.is_some_and(|last| last.digest == digest) => {}
+            Standing::MayBeOut | Standing::Strange => return Err(self.strange(number)),
+        }
+        if is_last {
+            self.published = number;
+            self.digest = Digest::default();
+            self.offset_failures = 0;
+        }
+        Ok(Receipt::Taken)
+    }
+
+    fn strange(&self, number: u64) -> KafkaError {
+        KafkaError::StrangeStamp {
+            changelog: self.changelog.as_str().into(),
+            id: self.id.as_str().into(),
+            stamped: self.last.map_or(0, |last| last.number),
+            number,
+        }
+    }
+
+    /// Writes a block of epoch `number`, and commits behind the last one.
+    fn write(&mut self, (block, is_last): (&[u8], bool), number: u64) -> Result<(), Failure> {
+        if !matches!(self.stage, Stage::Open { .. }) {
+            self.link.producer()?.begin_transaction()?;
+            self.stage = Stage::Open { since: Instant::now() };
+        }
+        let topic = self.link.settings.topic.clone();
+        if let Some(refusal) = send_all(&mut self.link, &topic, block)? {
+            return Err(Failure::Record(refusal));
+        }
+        if !is_last {
+            let producer = self.link.producer()?;
+            producer.poll(Duration::ZERO);
+            return producer
+                .context()
+                .take_refusal()
+                .map_or(Ok(()), |code| Err(Failure::Record(code)));
+        }
+        let digest = self.digest.finish();
+        let stamp = Stamp { number, digest, incarnation: self.claim.incarnation };
+        self.put(&self.keys.stamp.clone(), &stamp)?;
+        if let Some(refusal) = self.link.settle()? {
+            return Err(Failure::Record(refusal));
+        }
+        self.send_offsets(&stamp)?;
+        self.commit()?;
+        self.last = Some(stamp);
+        self.link.works();
+        Ok(())
+    }
+
+    /// Sends an entry of the changelog.
+    fn put(&mut self, key: &str, entry: &impl Serialize) -> Result<(), Failure> {
+        // Numbers only: nothing that JSON cannot say.
+        let value = serde_json::to_vec(entry).unwrap_or_default();
+        let record = BaseRecord::<[u8], [u8]>::to(&self.changelog).partition(PARTITION);
+        let record = record.key(key.as_bytes()).payload(&*value);
+        Ok(send(self.link.producer()?, record)?)
+    }
+
+    fn send_offsets(&mut self, stamp: &Stamp) -> Result<(), Failure> {
+        if self.offset_failures >= OFFSET_ATTEMPTS {
+            self.link.settings.teller.say(
+                "the group does not take the offsets of an epoch: its results come without them, and \
+                 who watches lag sees them with the next one",
+            );
+            return Ok(());
+        }
+        for carrier in self.settings.carriers.clone() {
+            let (offsets, group) = carrier.take_up();
+            let Some(group) = group.filter(|_| !offsets.is_empty()) else { continue };
+            let list = list(&offsets, &stamp.text());
+            let producer = self.link.producer()?;
+            let mut sent = producer.send_offsets_to_transaction(&list, &group, ANSWER);
+            while sent.as_ref().is_err_and(is_to_go_on) {
+                sent = producer.send_offsets_to_transaction(&list, &group, ANSWER);
+            }
+            sent.map_err(Failure::Offsets)?;
+        }
+        Ok(())
+    }
+
+    /// Commits what is open, however long that takes.
+    fn commit(&mut self) -> Result<(), Failure> {
+        let changelog = self.changelog.clone();
+        loop {
+            match self.link.producer()?.commit_transaction(ANSWER) {
+                Ok(()) => {
+                    self.stage = Stage::Ready;
+                    return Ok(());
+                }
+                Err(error) if is_to_go_on(&error) => self.link.wait(code_of(&error), &changelog)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Ends a transaction that comes to nothing, so that the next one can begin.
+    fn recover(&mut self, failure: Failure) -> Result<(), KafkaError> {
+        let (error, code) = match failure {
+            Failure::Gone(error) => return Err(error),
+            Failure::Record(code) => (None, code),
+            Failure::Offsets(error) => {
+                self.offset_failures = self.offset_failures.saturating_add(1);
+                self.settings.carriers.iter().for_each(|carrier: &Arc<Carrier>| carrier.ask());
+                let code = code_of(&error);
+                (Some(error), code)
+            }
+            Failure::Client(error) => {
+                let code = code_of(&error);
+                (Some(error), code)
+            }
+        };
+        let topic = self.link.settings.topic.clone();
+        if !error.is_some_and(|error| is_fatal(&error)) && self.abort()? {
+            self.stage = Stage::Ready;
+        } else {
+            self.forget(Trouble::of(code) == Trouble::Fenced);
+        }
+        if is_for_good(code) {
+            return Err(KafkaError::NotTaken { topic, detail: code.to_string().into() });
+        }
+        self.link.wait(code, &topic)
+    }
+
+    /// Takes back what is open; `false` if the client is of no use any more.
+    fn abort(&mut self) -> Result<bool, KafkaError> {
+        let topic = self.link.settings.topic.clone();
+        loop {
+            let producer = self.link.producer()?;
+            let aborted = producer.abort_transaction(ANSWER);
+            // What was sent is not taken, as it should be.
+            producer.context().take_refusal();
+            match aborted {
+                Ok(()) => return Ok(true),
+                Err(error) if is_to_go_on(&error) => self.link.wait(code_of(&error), &topic)?,
+                Err(error) => {
+                    self.forget(Trouble::of(code_of(&error)) == Trouble::Fenced);
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// The client is of no use any more.
+    fn forget(&mut self, is_fenced: bool) {
+        let since = match self.stage {
+            Stage::Open { since } => Some(since),
+            Stage::New { .. } | Stage::Ready => None,
+        };
+        // The brokers end what is open for too long, and shut its client out as they would another.
+        let limit = Duration::from_millis(self.settings.timeout_ms.into());
+        let was_long = since.is_some_and(|since| since.elapsed() >= limit);
+        if is_fenced && was_long {
+            self.link.settings.teller.say(
+                "a transaction was open for longer than `transaction_timeout`, and the brokers have ended \
+                 it; its results are written again",
+            );
+        }
+        let was_fenced = matches!(self.stage, Stage::New { was_fenced: true });
+        self.stage = Stage::New { was_fenced: was_fenced || (is_fenced && !was_long) };
+        self.link.forget();
+    }
+
+    /// Gets a client that has its name to itself, and reads what has come out.
+    fn prepare(&mut self) -> Result<(), KafkaError> {
+        while let Stage::New { was_fenced } = self.stage {
+            self.link.find()?;
+            self.link.find_topic(&self.changelog, Some(&PLAN))?;
+            self.look_for_others(was_fenced)?;
+            if let Err(failure) = self.begin() {
+                self.digest = Digest::default();
+                self.recover(failure)?;
+                continue;
+            }
+            let entries = self.read(Some(self.claim))?;
+            if entries.claim == Some(self.claim) {
+                self.last = entries.stamp;
+                self.stage = Stage::Ready;
+                self.link.works();
+            }
+        }
+        Ok(())
+    }
+
+    /// Shuts out whoever had the name before, and says who has it now.
+    fn begin(&mut self) -> Result<(), Failure> {
+        let changelog = self.changelog.clone();
+        loop {
+            match self.link.producer()?.init_transactions(ANSWER) {
+                Ok(()) => break,
+                Err(error) if is_to_go_on(&error) => self.link.wait(code_of(&error), &changelog)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.link.producer()?.begin_transaction()?;
+        self.put(&self.keys.claim.clone(), &self.claim.clone())?;
+        if let Some(refusal) = self.link.settle()? {
+            return Err(Failure::Record(refusal));
+        }
+        let stage = self.stage;
+        self.commit()?;
+        self.stage = stage;
+        Ok(())
+    }
+
+    /// A process that was shut out looks whether another has taken the name: it must not take it back.
+    fn look_for_others(&mut self, was_fenced: bool) -> Result<(), KafkaError> {
+        // The other one says so at once, but perhaps a moment later.
+        for _ in 0..if was_fenced { 10 } else { 0 } {
+            let claim = self.read(None)?.claim;
+            if claim.is_some_and(|claim| claim != self.claim) {
+                return Err(KafkaError::Superseded { id: self.id.as_str().into() });
+            }
+            let topic = self.changelog.clone();
+            self.link.wait(RDKafkaErrorCode::ProducerFenced, &topic)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, awaited: Option<Claim>) -> Result<Entries, KafkaError> {
+        loop {
+            let place = (&self.link.settings.client, self.changelog.as_str());
+            match changelog::read(place, &self.keys, awaited)? {
+                Ok(entries) => return Ok(entries),
+                Err(code) => self.link.wait(code, &self.changelog)?,
+            }
+        }
+    }
+}
+
+/// Whether the same call again goes on with what it has begun.
+fn is_to_go_on(error: &ClientError) -> bool {
+    match error {
+        ClientError::Transaction(error) => {
+            error.is_retriable() && !error.txn_requires_abort() && !error.is_fatal()
+        }
+        other => {
+            matches!(other.rdkafka_error_code(), Some(RDKafkaErrorCode::OperationTimedOut))
+        }
+    }
+}
+
+fn is_fatal(error: &ClientError) -> bool {
+    match error {
+        ClientError::Transaction(error) => error.is_fatal(),
+        other => matches!(
+            other.rdkafka_error_code(),
+            Some(RDKafkaErrorCode::Fatal | RDKafkaErrorCode::Fenced)
+        ),
+    }
+}
+
+fn list(offsets: &Offsets, metadata: &str) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(offsets.len());
+    for (topic, partition, next) in offsets {
+        let mut place = list.add_partition(topic, *partition);
+        // An offset is never below 0.
+        place.set_offset(Offset::Offset(*next)).ok();
+        place.set_metadata(metadata);
+    }
+    list
+}

@@ -1,0 +1,138 @@
+//! Results in a topic: what a record is, and that each comes once, whatever is killed.
+
+use crate::broker::Broker;
+use crate::place::Place;
+use crate::run::{Book, results_of, sums_to_topic};
+use serde_json::{Value as Json, json};
+use std::time::Duration;
+
+const STATE: &str = "\n[state]\ndir = \"state\"\nepoch = \"100ms\"\n";
+const BOUNDED: &str = "[source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\"";
+
+fn put(broker: &Broker, topic: &str, records: &[(i64, &str, i64)]) {
+    let text =
+        |(time, k, v): &(i64, &str, i64)| format!("{{\"ts\":{time},\"k\":\"{k}\",\"v\":{v}}}");
+    let values: Vec<_> = records.iter().map(text).collect();
+    let given: Vec<_> = values.iter().map(|value| (0, 0, None, Some(value.as_bytes()))).collect();
+    broker.produce(topic, &given);
+}
+
+#[test]
+fn a_result_is_a_record_with_its_identity_beside_it() {
+    let broker = Broker::shared();
+    broker.topic("told", 1);
+    let sink = "create = { partitions = 3, replication = 1 }\ncompression = \"zstd\"";
+    let pipeline = sums_to_topic(&broker.address, "told", (BOUNDED, sink)) + STATE;
+    let place = Place::new(&pipeline.replace("\"accumulating\"", "\"retracting\""));
+    let said = first_and_late(&place, broker, "told");
+    assert!(said.contains("sink `out`: topic `told-sums` was not there, and is made"), "{said}");
+    let taken = broker.read("told-sums");
+    let told: Vec<_> = taken.iter().filter(|taken| taken.key.contains("\"a\"")).collect();
+    let kinds: Vec<_> = told.iter().map(|taken| &*taken.headers["nilometer.kind"]).collect();
+    assert_eq!(kinds, ["insert", "retract", "insert"], "{told:?}");
+    let key = json!({ "pipeline": "told", "stage": "sums", "key": { "k": "a" }, "window": { "start": 1_000, "end": 2_000 } });
+    assert_eq!(serde_json::from_str::<Json>(&told[2].key).unwrap(), key);
+    assert!(
+        told.iter().all(|record| record.partition == told[0].partition),
+        "one key, one partition"
+    );
+    let expected = [
+        ("nilometer.index", "1"),
+        ("nilometer.kind", "insert"),
+        ("nilometer.pipeline", "told"),
+        ("nilometer.stage", "sums"),
+        ("nilometer.timing", "late"),
+        ("nilometer.window", "1000/2000"),
+    ];
+    assert_eq!(told[2].headers, expected.map(|(name, value)| (name.into(), value.into())).into());
+    assert_eq!(told[2].json()["values"], json!({ "n": 2, "sum": 14 }));
+    // The stamp, and the same beside the offsets.
+    let changelog = broker.read("nilometer.told.changelog");
+    let stamps: Vec<_> =
+        changelog.iter().filter(|record| record.key == "stamp/out/nilometer").collect();
+    let stamp = stamps.last().unwrap().json();
+    let number = |name: &str| stamp[name].as_u64().unwrap();
+    let text =
+        format!("{} {:016x} {:016x}", number("number"), number("digest"), number("incarnation"));
+    assert_eq!(number("number"), stamps.len() as u64, "one for each epoch that has come out");
+    assert_eq!(broker.committed_as("told-readers", "told", 1), [(Some(4), text)]);
+}
+
+#[test]
+fn what_is_replaced_needs_no_tombstone_and_what_leaves_a_list_has_one() {
+    let broker = Broker::shared();
+    broker.topic("listed", 1);
+    let sink = "create = { partitions = 1, replication = 1 }\nretractions = \"tombstones\"\nformat = \"protobuf\"";
+    let pipeline = sums_to_topic(&broker.address, "listed", (BOUNDED, sink)) + STATE;
+    let place = Place::new(&pipeline.replace(
+        "aggregates = {",
+        "top_k = { k = 1, entity = [\"k\"], rank = [\"sum\"] }\naggregates = {",
+    ));
+    first_and_late(&place, broker, "listed");
+    let taken = broker.read("listed-sums");
+    let of = |k: &str| {
+        let records = taken.iter().filter(|taken| taken.key.contains(&format!("\"k\":\"{k}\"")));
+        records.map(|taken| taken.value.is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("b"), [true, false], "it has left the list: {taken:?}");
+    assert_eq!(of("a"), [true]);
+}
+
+/// Reads three records, lets their results out, and then reads one that comes late; what was said.
+fn first_and_late(place: &Place, broker: &Broker, topic: &str) -> String {
+    put(broker, topic, &[(1_000, "a", 5), (1_500, "b", 7), (9_000, "z", 1)]);
+    let mut run = place.start(&[]);
+    let read = |wanted| {
+        let group = format!("{topic}-readers");
+        move || broker.committed(&group, topic, 1) == [Some(wanted)]
+    };
+    run.until("the first results are out", read(3));
+    put(broker, topic, &[(1_600, "a", 9)]);
+    run.until("the late result is out", read(4));
+    run.stop()
+}
+
+/// Runs until `kills` have come; the last run goes to the end.
+fn kill_and_go_on(name: &str, kills: u64, seed: u64) {
+    let broker = Broker::shared();
+    broker.topic(name, 6);
+    let topic = format!("{name}-sums");
+    broker.topic(&topic, 2);
+    let mut book = Book::default();
+    book.fill(6, (0, 120_000));
+    broker.produce(name, &book.records());
+    let options =
+        "options = { \"fetch.message.max.bytes\" = 10000, \"queued.min.messages\" = 200 }";
+    let source = format!("until = \"now\"\n{options}\n{BOUNDED}");
+    let limits = "\n[limits]\nbatch_records = 200\nin_flight_records = 2000\n";
+    let pipeline = sums_to_topic(&broker.address, name, (&source, "")) + STATE + limits;
+    let place = Place::new(&pipeline.replace("fixed = \"1s\"", "fixed = \"100ms\""));
+    let mut dice = crate::restart::Dice(seed);
+    let mut in_the_middle = 0;
+    for kill in 0..kills {
+        let mut run = place.start(&[]);
+        let before = broker.read(&topic).len();
+        if kill % 2 == 0 {
+            run.until("it goes on", || broker.read(&topic).len() > before || before > 5_000);
+        }
+        run.listen(Duration::from_millis(dice.roll(if kill % 2 == 0 { 300 } else { 2_000 })));
+        run.kill();
+        let found = broker.read(&topic).len();
+        in_the_middle += usize::from(found > 0 && found < 6_000);
+    }
+    let said = place.run(&[], 0);
+    assert!(in_the_middle > 0, "KAFKA_SEED={seed}: no kill came in the middle");
+    let found = results_of(broker, &topic);
+    let total = |results: &mut dyn Iterator<Item = &(i64, i64)>| {
+        results.fold((0, 0), |(count, sum), (n, s)| (count + n, sum + s))
+    };
+    let expected = total(&mut book.results.values());
+    assert_eq!(total(&mut found.values()), expected, "KAFKA_SEED={seed}\n{said}");
+    let committed = broker.committed(&format!("{name}-readers"), name, 6);
+    assert_eq!(committed.iter().flatten().sum::<i64>(), 120_000, "{committed:?}");
+}
+
+#[test]
+fn whoever_is_killed_lets_each_result_out_once() {
+    kill_and_go_on("once", 10, 7);
+}
