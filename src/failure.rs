@@ -5,6 +5,7 @@ use crate::config::{ConfigErrors, Look};
 use crate::run_failure::RunFailure;
 use crate::test::TestFailure;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Why a command failed.
@@ -25,6 +26,14 @@ pub enum Failure {
     /// Standard output cannot be written.
     #[error("cannot write to stdout: {0}; check what it is redirected to")]
     Stdout(#[from] io::Error),
+    /// A file that was asked for cannot be written.
+    #[error("{}: cannot be written: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
 }
 
 impl Failure {
@@ -35,7 +44,7 @@ impl Failure {
             Self::Config(_) => 2,
             Self::Run(failure) => failure.exit_code(),
             Self::Test(failure) => failure.exit_code(),
-            Self::Stdout(_) => 4,
+            Self::Stdout(_) | Self::File { .. } => 4,
         }
     }
 
@@ -47,7 +56,7 @@ impl Failure {
         }
         let text = match self {
             Self::Config(errors) => errors.render(look()),
-            Self::Run(_) | Self::Test(_) | Self::Bench(_) | Self::Stdout(_) => {
+            Self::Run(_) | Self::Test(_) | Self::Bench(_) | Self::Stdout(_) | Self::File { .. } => {
                 format!("error: {self}\n")
             }
         };
@@ -59,7 +68,7 @@ impl Failure {
         match self {
             Self::Stdout(error) => error.kind() == io::ErrorKind::BrokenPipe,
             Self::Run(failure) => failure.is_broken_pipe(),
-            Self::Bench(_) | Self::Test(_) | Self::Config(_) => false,
+            Self::Bench(_) | Self::Test(_) | Self::Config(_) | Self::File { .. } => false,
         }
     }
 }

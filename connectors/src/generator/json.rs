@@ -39,8 +39,7 @@ pub fn write_opennms(flow: &Flow, out: &mut String) {
     object.text("location", flow.location.as_deref());
     object.text("netflow_version", flow.version.map(|version| version.name()));
     if let Some(node) = &flow.node {
-        object.name("exporter_node");
-        let mut inner = Object::open(object.out);
+        let mut inner = object.object("exporter_node");
         if let Some((source, id)) = &node.foreign {
             inner.text("foreign_source", Some(source));
             // So it is spelt in the original, and on the wire.
@@ -54,18 +53,18 @@ pub fn write_opennms(flow: &Flow, out: &mut String) {
 }
 
 /// A JSON object under construction.
-struct Object<'a> {
+pub(super) struct Object<'a> {
     out: &'a mut String,
     is_empty: bool,
 }
 
 impl<'a> Object<'a> {
-    fn open(out: &'a mut String) -> Self {
+    pub(super) fn open(out: &'a mut String) -> Self {
         out.push('{');
         Self { out, is_empty: true }
     }
 
-    fn close(self) {
+    pub(super) fn close(self) {
         self.out.push('}');
     }
 
@@ -79,15 +78,21 @@ impl<'a> Object<'a> {
         self.out.push_str("\":");
     }
 
+    /// A member that is an object; to be closed before the next member.
+    pub(super) fn object(&mut self, name: &str) -> Object<'_> {
+        self.name(name);
+        Object::open(self.out)
+    }
+
     /// `Display` of every number in use is JSON.
-    fn number(&mut self, name: &str, value: Option<impl Display>) {
+    pub(super) fn number(&mut self, name: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.name(name);
             write!(self.out, "{value}").unwrap_or_default();
         }
     }
 
-    fn text(&mut self, name: &str, value: Option<&str>) {
+    pub(super) fn text(&mut self, name: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.name(name);
             write_json_text(value, self.out);

@@ -1,4 +1,4 @@
-//! Generated flow records: for a first look, for load, for the benchmark.
+//! Generated flow records, and [`connections`]: for a first look, for load, for the benchmark.
 //!
 //! A seed and the settings fix every record: the same seed gives the same records on every run.
 //! Nothing here reads a clock, except where the settings ask for times that start now.
@@ -7,6 +7,7 @@
 //! interface it counts, its ends, its application and its code point. So the number of
 //! conversations is the number of keys, whatever the number of records.
 
+pub mod connections;
 mod dice;
 mod flows;
 mod json;

@@ -59,6 +59,13 @@ pub(crate) fn cut(entries: &[Entry], rules: &Rules, now: EventTime) -> Option<Cu
     (end.at <= now).then_some(Cut { records: entries.len(), closing: end })
 }
 
+/// How a session ends that was closed with `closing`, now that a late record has come to `entries`:
+/// sooner if it is the last one and ends it, else as it was.
+pub(crate) fn sooner(entries: &[Entry], rules: &Rules, closing: Closing) -> Closing {
+    let found = cut(entries, rules, closing.at).filter(|cut| cut.records == entries.len());
+    found.map(|cut| cut.closing).filter(|found| found.at < closing.at).unwrap_or(closing)
+}
+
 /// When it must be asked again whether a session of `entries` is over, given that none is by `now`:
 /// the first instant by which one can be.
 pub(crate) fn next_end(entries: &[Entry], rules: &Rules, now: EventTime) -> Option<EventTime> {

@@ -8,7 +8,7 @@
 //!
 //! Invariant GC-1: a closed session is kept as long as a record can still come for it, no longer.
 
-use super::cut::{Cut, cut, end_of, next_end};
+use super::cut::{Cut, cut, end_of, next_end, sooner};
 use super::entry::{Class, Entry, Placed, place};
 use super::machine::{Cause, Closing, Counts, Outcome, Verdict, judge};
 use super::outlet::{Outlet, Telling};
@@ -336,9 +336,11 @@ impl Sessions {
         let rules = &outlet.frame.rules;
         for closed in self.closed.iter_mut().filter(|closed| closed.late > 0) {
             let late = std::mem::take(&mut closed.late);
+            let old = closed.telling(rules);
+            closed.closing = sooner(&closed.entries, rules, closed.closing);
             let verdict: Option<Verdict> =
                 judge(closed.entries.iter(), rules, Some(closed.closing));
-            let (Some(old), Some(verdict)) = (closed.telling(rules), verdict) else { continue };
+            let (Some(old), Some(verdict)) = (old, verdict) else { continue };
             if old.verdict == verdict {
                 without_effect += u64::from(late);
                 continue;

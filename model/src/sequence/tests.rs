@@ -302,6 +302,22 @@ fn a_late_record_goes_where_it_would_have_stood() {
 }
 
 #[test]
+fn a_late_end_ends_its_session_sooner() {
+    let mut scene = Scene::new(wifi(), 500);
+    scene.records("0 a assoc ok; 3 a auth ok; 5 a dhcp ask").unwrap();
+    assert_eq!(scene.watermark(105), ["final a@0 #0 stuck dhcp [0,5] 3+0late+0copies idle"]);
+    // The client did not wait for the address: it went.
+    assert_eq!(
+        scene.records("9 a bye").unwrap(),
+        [
+            "minus a@0 #0 stuck dhcp [0,5] 3+0late+0copies idle",
+            "correction a@0 #1 abandoned dhcp [0,9] 4+1late+0copies terminal",
+        ]
+    );
+    scene.end();
+}
+
+#[test]
 fn an_eager_session_is_told_at_once_and_taken_back_when_it_changes() {
     let spec = SequenceSpec { release: Release::Eager, ..wifi() };
     let mut scene = Scene::new(spec, 0);

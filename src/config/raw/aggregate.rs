@@ -9,6 +9,7 @@ use super::reader::Presence::{Default, Optional, Required};
 use super::reader::{FromNode, Given, Reader, Spanned};
 use super::scalar::{Choice, Part, Whole, raw_names, read_choice};
 use super::table::raw_table;
+use super::text_or_table::RawFields;
 use crate::config::node::{Node, NodeValue};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
@@ -90,8 +91,8 @@ raw_names! {
 raw_table! {
     /// Number of different values: exact while there are few, then approximate.
     pub(crate) struct RawDistinct {
-        /// The field.
-        distinct: String = Required,
+        /// The field, or one for each of those of a key column that has `each`.
+        distinct: RawFields = Required,
         /// Two to this power is the number of registers, of a byte each: with 12 the standard error is 1.6 %, and each one more takes it down by a factor of 1.4.
         precision: Whole<4, 16> = Default("12"),
     }
@@ -100,8 +101,8 @@ raw_table! {
 raw_table! {
     /// The value below which a part of the values lies, approximately.
     pub(crate) struct RawQuantile {
-        /// The field, of numbers.
-        quantile: String = Required,
+        /// The field, of numbers, or one for each of those of a key column that has `each`.
+        quantile: RawFields = Required,
         /// Which part: 0.5 is the median, 0.99 the 99th percentile. The ends are `min` and `max`.
         p: Part<1, 999_999> = Required,
         /// Largest relative error of the result.
@@ -112,8 +113,8 @@ raw_table! {
 raw_table! {
     /// The values that came most often, each with how often at most, and by how much that may be too high.
     pub(crate) struct RawFrequent {
-        /// The field.
-        frequent: String = Required,
+        /// The field, or one for each of those of a key column that has `each`.
+        frequent: RawFields = Required,
         /// How many are shown.
         k: Whole<1, 10_000> = Default("10"),
         /// How many are counted, at least `k`, and ten times as many unless set: no count is too high by more than the number of records divided by this. While no more than twice as many different values come, all counts are exact.
@@ -124,8 +125,8 @@ raw_table! {
 raw_table! {
     /// The values themselves, the first by event time, and how many more there were.
     pub(crate) struct RawCollect {
-        /// The field.
-        collect: String = Required,
+        /// The field, or one for each of those of a key column that has `each`.
+        collect: RawFields = Required,
         /// Most values.
         max: Whole<1, 1_000_000> = Required,
         /// Most bytes, of which a value takes 32 and those of its text; at most 64 MiB.

@@ -1,6 +1,7 @@
-//! Settings with a short form (a text) and a long one (a table).
+//! Settings with a short form (a text) and a long one (a table, or an array).
 
 use super::group::RawColumnTable;
+use super::lists::List;
 use super::reader::{FromNode, Reader};
 use super::scalar::{Whole, read_choice};
 use super::sink::RawLetterTopic;
@@ -25,6 +26,30 @@ impl FromNode for RawColumn {
         match &node.value {
             NodeValue::Text(_) => String::from_node(node, reader).map(Self::Field),
             NodeValue::Table(_) => RawColumnTable::from_node(node, reader).map(Self::Each),
+            _ => {
+                reader.refuse_kind::<Self>(node);
+                None
+            }
+        }
+    }
+}
+
+/// What an aggregate is computed of: a field, or each of several, in step with a key column.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RawFields {
+    /// A field.
+    One(String),
+    /// Each of several fields.
+    Each(List<String>),
+}
+
+impl FromNode for RawFields {
+    const EXPECTED: &'static str = "the name of a field or an array of names";
+
+    fn from_node(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.value {
+            NodeValue::Text(_) => String::from_node(node, reader).map(Self::One),
+            NodeValue::Array(_) => List::from_node(node, reader).map(Self::Each),
             _ => {
                 reader.refuse_kind::<Self>(node);
                 None
@@ -223,5 +248,6 @@ either_schema! {
     RawColumn: generator => json_schema!({ "type": "string" }), RawColumnTable;
     RawDeadLetters: generator => json_schema!({ "type": "string" }), RawLetterTopic;
     RawField: generator => generator.subschema_for::<RawType>(), RawFieldTable;
+    RawFields: generator => json_schema!({ "type": "string" }), List<String>;
     RawShards: generator => json_schema!({ "const": "cores" }), Whole<1, 1024>;
 }

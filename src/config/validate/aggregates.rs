@@ -10,6 +10,7 @@ use crate::config::raw::aggregate::{
 use crate::config::raw::group::RawGroup;
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::scalar::Choice;
+use crate::config::raw::text_or_table::RawFields;
 use nilometer_model::aggregate::Function;
 use nilometer_model::aggregate::side::SideFunction;
 use nilometer_model::plan::{AggregateSpec, KeyColumn};
@@ -62,16 +63,16 @@ fn spec(
             (by_name(function, problems), fields((call, raw.place), function, scope, problems)?)
         }
         RawAggregate::Distinct(table) => {
-            (distinct(table), field(&table.distinct, scope, problems)?)
+            (distinct(table), each_or_one(&table.distinct, scope, problems)?)
         }
         RawAggregate::Quantile(table) => {
-            (quantile(table), field(&table.quantile, scope, problems)?)
+            (quantile(table), each_or_one(&table.quantile, scope, problems)?)
         }
         RawAggregate::Frequent(table) => {
-            (frequent(table, problems), field(&table.frequent, scope, problems)?)
+            (frequent(table, problems), each_or_one(&table.frequent, scope, problems)?)
         }
         RawAggregate::Collect(table) => {
-            (collect(table, problems), field(&table.collect, scope, problems)?)
+            (collect(table, problems), each_or_one(&table.collect, scope, problems)?)
         }
     };
     let (fields, place) = fields.unwrap_or((Vec::new(), raw.place));
@@ -99,6 +100,16 @@ type Fields = Option<(Vec<Box<str>>, Place)>;
 fn field(name: &Given<String>, scope: &Scope, problems: &mut Problems) -> Option<Fields> {
     let name = name.get()?;
     Some(Some((scope.look_up(&name.value, name.place, problems)?, name.place)))
+}
+
+/// One field, or each of several; `None` if they are wrong.
+fn each_or_one(given: &Given<RawFields>, scope: &Scope, problems: &mut Problems) -> Option<Fields> {
+    let given = given.get()?;
+    let fields = match &given.value {
+        RawFields::One(name) => scope.look_up(name, given.place, problems)?,
+        RawFields::Each(names) => look_up_all((names, given.place), scope, problems)?,
+    };
+    Some(Some((fields, given.place)))
 }
 
 /// The fields of an aggregate that names its function; `None` if they are wrong.
@@ -131,7 +142,7 @@ fn fields(
         }
         (Given::Value(_), Given::Absent) => field(&raw.field, scope, problems),
         (Given::Absent, Given::Value(each)) => {
-            Some(Some((look_up_all(each, scope, problems)?, each.place)))
+            Some(Some((look_up_all((&each.value, each.place), scope, problems)?, each.place)))
         }
     }
 }

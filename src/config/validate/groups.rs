@@ -221,7 +221,7 @@ fn key(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Vec<Key
             continue;
         };
         check_word(&name.value, "column", name.place, problems);
-        let fields = look_up_all(each, scope, problems);
+        let fields = look_up_all((&each.value, each.place), scope, problems);
         is_whole &= fields.is_some();
         let column_of = |each| (KeyColumn { name: name.value.as_str().into(), each }, name.place);
         columns.extend(fields.map(column_of));
@@ -248,16 +248,16 @@ fn key(raw: &RawGroup, scope: &Scope, problems: &mut Problems) -> Option<Vec<Key
 
 /// The fields of an `each` list, which must be of one type; reports what is wrong.
 pub(crate) fn look_up_all(
-    each: &Spanned<Vec<Spanned<String>>>,
+    (each, place): (&[Spanned<String>], Place),
     scope: &Scope,
     problems: &mut Problems,
 ) -> Option<Vec<Box<str>>> {
-    if each.value.is_empty() {
-        problems.add_with_help(each.place, "no field is named", "name at least one");
+    if each.is_empty() {
+        problems.add_with_help(place, "no field is named", "name at least one");
         return None;
     }
     let mut fields: Vec<Box<str>> = Vec::new();
-    for name in &each.value {
+    for name in each {
         fields.extend(scope.look_up(&name.value, name.place, problems)?);
     }
     let types: Vec<_> = fields.iter().filter_map(|field| scope.ty(field)).collect();
@@ -265,7 +265,7 @@ pub(crate) fn look_up_all(
         types.first().zip(types.iter().find(|ty| Some(*ty) != types.first()))
     {
         problems.add_with_help(
-            each.place,
+            place,
             format!("fields of types {first} and {other} cannot stand for each other"),
             "name fields of one type",
         );
