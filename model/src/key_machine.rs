@@ -9,7 +9,7 @@
 //! away leaves nothing but the retractions it owes.
 
 use crate::aggregate::{AggregateLayout, Overflow};
-use crate::merging::{Merge, Merging, merging};
+use crate::merging::{Merge, Merging, joined, merging};
 use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{AccumulationMode, Emission, StageId, TimestampCombiner};
 use crate::symbol::Symbols;
@@ -159,6 +159,21 @@ impl KeyMachine {
         at: Instants<'_>,
         symbols: &Symbols,
     ) -> Result<Verdict, Overflow> {
+        if let Some((number, window)) = joined(rules.window, &self.windows, incoming.window)
+            && let Some(open) = self.windows.get_mut(number)
+            && (open.window == window || open.is_unseen())
+        {
+            if at.watermark.0 >= rules.expires_at(window) {
+                return Ok(Verdict::Refused);
+            }
+            if open.trigger.is_finished() {
+                return Ok(Verdict::Closed);
+            }
+            if open.window != window {
+                open.stretch(window, rules, at);
+            }
+            return Ok(self.take(number, incoming, rules, at));
+        }
         let Merging { own, others } = merging(rules.window, &self.windows, incoming.window);
         let window = own.into;
         let is_expired = |window| at.watermark.0 >= rules.expires_at(window);
@@ -190,11 +205,26 @@ impl KeyMachine {
         let number = match self.windows.binary_search_by_key(&window, |open| open.window) {
             Ok(number) => number,
             Err(number) => {
+                if self.windows.is_empty() {
+                    // Most keys have one window at a time.
+                    self.windows.reserve_exact(1);
+                }
                 self.windows.insert(number, OpenWindow::new(window, rules));
                 number
             }
         };
-        let Some(open) = self.windows.get_mut(number) else { return Ok(Verdict::Expired) };
+        Ok(self.take(number, incoming, rules, at))
+    }
+
+    /// A copy comes into the window of that number.
+    fn take(
+        &mut self,
+        number: usize,
+        incoming: Incoming,
+        rules: &MachineRules,
+        at: Instants<'_>,
+    ) -> Verdict {
+        let Some(open) = self.windows.get_mut(number) else { return Verdict::Expired };
         let arrival = Arrival {
             records: 1,
             bytes: incoming.bytes,
@@ -203,10 +233,10 @@ impl KeyMachine {
         };
         open.trigger.arrive(&rules.trigger, arrival);
         open.add_hold(incoming.time, rules, at);
-        let is_late = at.watermark.0 >= rules.complete_at(window);
+        let is_late = at.watermark.0 >= rules.complete_at(open.window);
         (open.has_news, open.is_touched) = (true, true);
         open.has_late |= is_late;
-        Ok(Verdict::Into { number, is_late })
+        Verdict::Into { number, is_late }
     }
 
     /// Whether nothing changes for the window that a merge is about.

@@ -21,6 +21,36 @@ pub(crate) struct Merging {
     pub(crate) others: Vec<Merge>,
 }
 
+/// The one open window that a record in `own` goes into, and the bounds that it then has: if it is
+/// only one, whose place in the order stays, and no others change. The common case, without lists.
+pub(crate) fn joined(
+    function: WindowFn,
+    open: &[OpenWindow],
+    own: Window,
+) -> Option<(usize, Window)> {
+    match function {
+        WindowFn::Global
+        | WindowFn::Fixed { .. }
+        | WindowFn::Sliding { .. }
+        | WindowFn::Calendar(_) => {
+            let place = open.binary_search_by_key(&own, |open| open.window);
+            place.ok().map(|number| (number, own))
+        }
+        WindowFn::Session { .. } => {
+            let mut met =
+                open.iter().enumerate().filter(|(_, open)| function.merges(open.window, own));
+            let (number, only) = met.next()?;
+            let into = only.window.hull(own);
+            let before = number.checked_sub(1).and_then(|before| open.get(before));
+            let is_behind = before.is_none_or(|before| before.window < into);
+            let after = open.get(number + 1);
+            let is_ahead = after.is_none_or(|after| into < after.window);
+            (met.next().is_none() && is_behind && is_ahead).then_some((number, into))
+        }
+        WindowFn::Custom(_) => None,
+    }
+}
+
 /// What a record in `own` makes of the windows in `open`, which are in order.
 pub(crate) fn merging(function: WindowFn, open: &[OpenWindow], own: Window) -> Merging {
     let place = open.binary_search_by_key(&own, |open| open.window);
@@ -58,8 +88,7 @@ fn session(function: WindowFn, open: &[OpenWindow], own: Window) -> Merge {
     let mut merge = Merge { into: own, parts: Vec::new() };
     for (number, open) in open.iter().enumerate() {
         if function.merges(open.window, own) {
-            let (a, b) = (merge.into, open.window);
-            merge.into = Window::new(a.start().min(b.start()), a.end().max(b.end()));
+            merge.into = merge.into.hull(open.window);
             merge.parts.push(number);
         }
     }

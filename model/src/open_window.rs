@@ -122,6 +122,31 @@ impl OpenWindow {
         }
     }
 
+    /// Whether other bounds change nothing but itself: nobody has seen it, and its trigger has not
+    /// fired.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.sent.is_none() && self.told.is_none() && self.trigger.is_unfired()
+    }
+
+    /// Takes other bounds, where nobody has seen it: what [`OpenWindow::merged`] makes of it alone.
+    pub(crate) fn stretch(&mut self, window: Window, rules: &MachineRules, at: Instants<'_>) {
+        self.window = window;
+        self.hold = self.moved_hold(window, rules, at);
+        self.has_late &= at.watermark.0 >= rules.complete_at(window);
+    }
+
+    /// Its hold as a part of `window`. Bounds may shrink: what falls behind does not hold.
+    fn moved_hold(
+        &self,
+        window: Window,
+        rules: &MachineRules,
+        at: Instants<'_>,
+    ) -> Option<EventTime> {
+        let time = rules.merged_time(window, self.hold?);
+        let is_ahead = Watermark(time.min(window.last_instant())) >= at.output(at.before);
+        is_ahead.then_some(time)
+    }
+
     /// Makes one window of several. One that had the bounds `window` goes on; otherwise it is a new
     /// window, and what was sent for its parts is owed.
     pub(crate) fn merged(
@@ -141,12 +166,7 @@ impl OpenWindow {
             if rules.keeps_total && !part.total.is_absent() {
                 rules.aggregates.merge_all(&mut whole.total, &part.total, symbols)?;
             }
-            let time = part.hold.map(|time| rules.merged_time(window, time));
-            // Bounds may shrink: what falls behind does not hold.
-            let is_ahead = |time: &EventTime| {
-                Watermark((*time).min(window.last_instant())) >= at.output(at.before)
-            };
-            whole.hold = rules.combine_times(whole.hold, time.filter(is_ahead));
+            whole.hold = rules.combine_times(whole.hold, part.moved_hold(window, rules, at));
             whole.has_news |= part.has_news;
             whole.has_late |= part.has_late && at.watermark.0 >= rules.complete_at(window);
             whole.owed.extend(part.owed);

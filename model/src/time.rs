@@ -201,6 +201,11 @@ impl Window {
     pub fn covers(self, inner: Window) -> bool {
         self.start <= inner.start && inner.end <= self.end
     }
+
+    /// The smallest window that covers both.
+    pub fn hull(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
 }
 
 impl fmt::Display for Window {

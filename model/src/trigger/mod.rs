@@ -151,7 +151,7 @@ impl Trigger {
             | Self::Sequence(_)
             | Self::Repeat(_)
             | Self::RepeatUntil(..)
-            | Self::OrFinally(..) => self.children().into_iter().any(Self::reads_results),
+            | Self::OrFinally(..) => self.children().any(Self::reads_results),
         }
     }
 
@@ -207,22 +207,20 @@ impl Trigger {
             | Self::OrFinally(..)
             | Self::Custom(_) => Vec::new(),
         };
-        all.extend(self.children().into_iter().flat_map(Self::percentiles));
+        all.extend(self.children().flat_map(Self::percentiles));
         all.sort_unstable();
         all.dedup();
         all
     }
 
     /// The triggers directly inside, in order.
-    pub fn children(&self) -> Vec<&Trigger> {
-        match self {
-            Self::AfterWatermark { early, late } => {
-                early.iter().chain(late).map(|inner| &**inner).collect()
-            }
-            Self::All(inner) | Self::Any(inner) | Self::Sequence(inner) => inner.iter().collect(),
-            Self::Repeat(inner) => vec![inner],
+    pub fn children(&self) -> impl Iterator<Item = &Self> {
+        let (first, second, others): (Option<&Self>, Option<&Self>, &[Self]) = match self {
+            Self::AfterWatermark { early, late } => (early.as_deref(), late.as_deref(), &[]),
+            Self::All(inner) | Self::Any(inner) | Self::Sequence(inner) => (None, None, inner),
+            Self::Repeat(inner) => (Some(inner), None, &[]),
             Self::RepeatUntil(first, second) | Self::OrFinally(first, second) => {
-                vec![first, second]
+                (Some(first), Some(second), &[])
             }
             Self::AfterWatermarkPercentile(_)
             | Self::AfterCount(_)
@@ -232,8 +230,9 @@ impl Trigger {
             | Self::When(_)
             | Self::OnSignal(_)
             | Self::Never
-            | Self::Custom(_) => Vec::new(),
-        }
+            | Self::Custom(_) => (None, None, &[]),
+        };
+        first.into_iter().chain(second).chain(others)
     }
 }
 

@@ -156,7 +156,7 @@ impl Trigger {
             | Self::OrFinally(..)
             | Self::Custom(_) => None,
         };
-        small.or_else(|| self.children().into_iter().find_map(Self::too_small))
+        small.or_else(|| self.children().find_map(Self::too_small))
     }
 }
 

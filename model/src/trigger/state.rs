@@ -72,22 +72,26 @@ pub struct TriggerState {
 impl TriggerState {
     /// The state of a trigger that has seen nothing.
     pub fn new(trigger: &Trigger) -> Self {
-        Self {
-            children: trigger.children().into_iter().map(Self::new).collect(),
-            ..Self::default()
-        }
+        Self { children: trigger.children().map(Self::new).collect(), ..Self::default() }
     }
 
     /// Whether it can be the state of `trigger`.
     pub(crate) fn fits(&self, trigger: &Trigger) -> bool {
-        let inner = trigger.children();
-        let mut pairs = inner.iter().zip(&self.children);
-        inner.len() == self.children.len() && pairs.all(|(inner, state)| state.fits(inner))
+        let mut states = self.children.iter();
+        let mut fit =
+            trigger.children().map(|inner| states.next().is_some_and(|state| state.fits(inner)));
+        fit.all(|fits| fits) && states.next().is_none()
     }
 
     /// Whether the trigger will never fire again.
     pub const fn is_finished(&self) -> bool {
         self.is_finished
+    }
+
+    /// Whether nothing of it has fired since it was new: what it has seen holds whatever becomes of
+    /// the window's bounds.
+    pub(crate) fn is_unfired(&self) -> bool {
+        !self.is_finished && self.phase == 0 && self.children.iter().all(Self::is_unfired)
     }
 
     /// Forgets what was counted but not what has finished: it has been emitted by another part of
@@ -148,7 +152,7 @@ impl TriggerState {
             | Trigger::Repeat(_)
             | Trigger::RepeatUntil(..)
             | Trigger::OrFinally(..) => {
-                for (inner, state) in trigger.children().into_iter().zip(&mut self.children) {
+                for (inner, state) in trigger.children().zip(&mut self.children) {
                     state.arrive(inner, arrival);
                 }
             }
@@ -168,7 +172,7 @@ impl TriggerState {
             return true;
         }
         let mut is_awaited = false;
-        for (inner, state) in trigger.children().into_iter().zip(&mut self.children) {
+        for (inner, state) in trigger.children().zip(&mut self.children) {
             is_awaited |= state.signal(inner, name);
         }
         is_awaited
@@ -357,7 +361,7 @@ impl TriggerState {
         merged.deadline = parts.iter().filter_map(|part| part.deadline).min();
         merged.is_signalled = parts.iter().any(|part| part.is_signalled);
         let mut is_revived = false;
-        for (index, inner) in trigger.children().into_iter().enumerate() {
+        for (index, inner) in trigger.children().enumerate() {
             let states: Vec<_> = parts.iter().filter_map(|part| part.children.get(index)).collect();
             if let Some(state) = merged.children.get_mut(index) {
                 *state = Self::merge_nodes(inner, &states, is_past_end);
@@ -415,7 +419,7 @@ impl TriggerState {
         if self.is_finished {
             return None;
         }
-        let inner = trigger.children().into_iter().zip(&self.children);
+        let inner = trigger.children().zip(&self.children);
         let inner = inner.filter_map(|(inner, state)| state.next_tick(inner, now));
         // What is due was asked about when it became so; it may wait for another part.
         inner.chain(self.deadline.filter(|due| *due > now)).min()
