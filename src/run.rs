@@ -12,7 +12,7 @@ use crate::drain::Drain;
 use crate::failure::{Failure, print, tell};
 use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
-use crate::standing::{describe, describe_standstill};
+use crate::standing::{Names, describe, describe_standstill};
 use crate::state::{self, Asked};
 use crate::summary::Summary;
 use crate::summary_state::StateSummary;
@@ -204,7 +204,7 @@ async fn drive(
                 News::Tight { shard, bytes, budget } => bar.say(&tight(shard, bytes, budget)),
                 News::StandsStill(standing) => {
                     if !waits_for_end(&standing, pipeline) {
-                        bar.say(&describe_standstill(&standing, node.names()));
+                        bar.say(&told(&standing, &node, describe_standstill));
                     }
                 }
                 News::Failed { text } => {
@@ -225,8 +225,8 @@ async fn drive(
             }
             _ = signals.ask.recv() => {
                 let standing = node.meters().standing();
-                let told = standing.map(|standing| describe(&standing, node.names()));
-                bar.say(&told.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
+                let text = standing.map(|standing| told(&standing, &node, describe));
+                bar.say(&text.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
                 if let Some(state) = StateSummary::now(node.meters()) {
                     bar.say(&state.describe());
                 }
@@ -240,6 +240,13 @@ async fn drive(
     }
     bar.clear();
     Ok(node.finish().await)
+}
+
+/// How the watermark stands, in the words of `describe`.
+fn told(standing: &Standing, node: &Node, describe: fn(&Standing, Names<'_>) -> String) -> String {
+    let source = |partition: u32| node.meters().sources().get(partition as usize);
+    let holder = standing.holder.and_then(|holder| source(holder.partition)?.holder());
+    describe(standing, Names { sources: node.names(), holder: holder.as_deref() })
 }
 
 /// What is said of a shard whose state takes more than it may.

@@ -6,14 +6,26 @@ use nilometer_model::watermark::{PartitionStanding, PartitionState, Standing};
 use nilometer_model::window::display_span;
 use std::sync::Arc;
 
+/// The names that people give what stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'a> {
+    /// Of the sources, in their order.
+    pub sources: &'a [Arc<str>],
+    /// Of the partition that holds the source that holds the watermark, where it reads several.
+    pub holder: Option<&'a str>,
+}
+
 /// A few lines on who holds the watermark and by how much, and on every source if there are
-/// several; `names` are those of the sources, by partition. Without a line end at the end.
-pub fn describe(standing: &Standing, names: &[Arc<str>]) -> String {
-    let name = |partition: usize| names.get(partition).map_or("?", |name| &**name);
+/// several. Without a line end at the end.
+pub fn describe(standing: &Standing, names: Names<'_>) -> String {
+    let name = |partition: usize| names.sources.get(partition).map_or("?", |name| &**name);
     let mut text = format!("watermark: {}, ", instant(standing.watermark.0));
     match standing.holder {
         Some(holder) => {
             text.push_str(&format!("held by source `{}`", name(holder.partition as usize)));
+            if let Some(partition) = names.holder {
+                text.push_str(&format!(", by its partition `{partition}`"));
+            }
             if let Some(by) = holder.by {
                 text.push_str(&format!("; without it, it would be {} further", span(by)));
             }
@@ -30,7 +42,7 @@ pub fn describe(standing: &Standing, names: &[Arc<str>]) -> String {
 }
 
 /// That the watermark has stood still for long.
-pub fn describe_standstill(standing: &Standing, names: &[Arc<str>]) -> String {
+pub fn describe_standstill(standing: &Standing, names: Names<'_>) -> String {
     let still = display_span(whole_seconds(standing.still));
     format!("the watermark has not moved for {still}; {}", describe(standing, names))
 }
@@ -104,7 +116,8 @@ mod tests {
 
     #[test]
     fn who_holds_the_watermark_is_said_with_how_much() {
-        let names = ["a", "b", "c"].map(Arc::from);
+        let sources = ["a", "b", "c"].map(Arc::from);
+        let names = Names { sources: &sources, holder: Some("flows/3") };
         let ahead = PartitionStanding {
             is_waiting: true,
             ..partition(PartitionState::Active, 1_700_000_000_000, 1_700_000_120_000)
@@ -125,8 +138,8 @@ mod tests {
             partitions: vec![ahead, behind, unheard],
         };
         assert_eq!(
-            describe_standstill(&standing, &names),
-            "the watermark has not moved for 61s; watermark: 2023-11-14T21:56:40Z, held by source `b`; without it, it would be 1000s further\n\
+            describe_standstill(&standing, names),
+            "the watermark has not moved for 61s; watermark: 2023-11-14T21:56:40Z, held by source `b`, by its partition `flows/3`; without it, it would be 1000s further\n\
              \x20 a: active, promises 2023-11-14T22:13:20Z, newest record 2023-11-14T22:15:20Z, 0ms behind the furthest, waits for those behind it\n\
              \x20 b: active, promises 2023-11-14T21:56:40Z, newest record 2023-11-14T21:58:40Z, 999s behind the furthest, silent for 12s\n\
              \x20 c: idle, promises nothing yet, has given no record"
@@ -134,10 +147,10 @@ mod tests {
         standing.partitions.truncate(1);
         standing.holder = None;
         assert_eq!(
-            describe(&standing, &names),
+            describe(&standing, names),
             "watermark: 2023-11-14T21:56:40Z, held by no source: none is active"
         );
         standing.watermark = Watermark::MAX;
-        assert_eq!(describe(&standing, &names), "watermark: the end of time, all input has ended");
+        assert_eq!(describe(&standing, names), "watermark: the end of time, all input has ended");
     }
 }

@@ -1,6 +1,6 @@
 //! The summary of a run for people: a few tables on stderr.
 
-use crate::standing::{describe, instant};
+use crate::standing::{Names, describe, instant};
 use crate::summary::{PartitionSummary, StageSummary, Summary};
 use crate::summary_state::StateSummary;
 use crate::text_table::text_table;
@@ -152,7 +152,8 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
     if let Some(standing) = &outcome.standing
         && standing.watermark != Watermark::MAX
     {
-        sentences.push(describe(standing, &outcome.names));
+        let names = Names { sources: &outcome.names, holder: None };
+        sentences.push(describe(standing, names));
     }
     let incomplete: usize = outcome.incomplete_windows().iter().sum();
     if incomplete > 0 {

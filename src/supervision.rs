@@ -176,10 +176,10 @@ impl Words<'_> {
                 "start with --skip-batch to leave these records out (counted, and lost: there is no `dead_letters` file), or with --retry to read them again"
             }
             (false, _) if has_choice => {
-                "start with --retry to try again; no records were being taken in that could be left out"
+                "start with --retry to try again; no records were being taken in that could be left out (a batch of several partitions of a topic cannot be)"
             }
             (false, _) => {
-                "there are no records that --skip-batch could leave out, for none were being taken in; start with --retry to try again"
+                "there are no records that --skip-batch could leave out: none were being taken in, or they were of several partitions of a topic; start with --retry to try again"
             }
         };
         StateError::Held {

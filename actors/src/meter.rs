@@ -9,7 +9,7 @@ use nilometer_model::epoch::Epoch;
 use nilometer_model::time::{EventTime, Watermark};
 use nilometer_model::watermark::Standing;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Whether an actor is in a call that may take as long as others like: to its input, its output or
@@ -38,6 +38,8 @@ pub struct SourceMeter {
     records: AtomicU64,
     done: AtomicU64,
     total: AtomicU64,
+    /// Locked by the source for as long as it takes to put another in its place.
+    holder: Mutex<Option<Arc<str>>>,
 }
 
 impl SourceMeter {
@@ -47,6 +49,15 @@ impl SourceMeter {
             self.done.store(progress.done, Relaxed);
             self.total.store(progress.total, Relaxed);
         }
+    }
+
+    pub(crate) fn set_holder(&self, partition: Option<Arc<str>>) {
+        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = partition;
+    }
+
+    /// The name of the partition that holds the source back, if it reads several and one does.
+    pub fn holder(&self) -> Option<Arc<str>> {
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Records read so far.

@@ -59,6 +59,8 @@ pub(crate) struct SourceActor {
     pub(crate) before: Option<SourceCut>,
     /// Its position in the epoch that is in flight, or in the last one.
     pub(crate) stored: Option<Vec<u8>>,
+    /// Which of its partitions held it back when that was told last.
+    pub(crate) holder: Option<u32>,
     pub(crate) links: SourceLinks,
 }
 
@@ -151,6 +153,7 @@ impl SourceActor {
         if let Some(meter) = self.links.meters.sources().get(self.partition as usize) {
             meter.set(self.polled.account.read, self.reader.progress());
         }
+        self.tell_holder();
         let (partition, coordinator) = (self.partition, self.links.coordinator.clone());
         for send in self.machine.take_sends() {
             match send {
@@ -171,6 +174,20 @@ impl SourceActor {
                     self.report_end(is_finished);
                 }
             }
+        }
+    }
+
+    /// Tells which of its partitions holds it back, when that changes.
+    fn tell_holder(&mut self) {
+        let holder = self.machine.estimates().holder();
+        if holder == std::mem::replace(&mut self.holder, holder) {
+            return;
+        }
+        let name = holder.and_then(|number| {
+            self.reader.partitions().into_iter().nth(number as usize).map(|known| known.name)
+        });
+        if let Some(meter) = self.links.meters.sources().get(self.partition as usize) {
+            meter.set_holder(name);
         }
     }
 

@@ -340,6 +340,7 @@ impl Wiring {
                 machine: SourceNode::new(parts),
                 before: None,
                 stored: None,
+                holder: None,
                 links,
             });
         }

@@ -94,6 +94,10 @@ impl<S: Source> Source for Watched<S> {
     fn progress(&self) -> Option<Progress> {
         self.source.progress()
     }
+
+    fn is_partitioned(&self) -> bool {
+        self.source.is_partitioned()
+    }
 }
 
 impl Notes {

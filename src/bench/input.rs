@@ -10,6 +10,7 @@ use nilometer_connectors::flow_intake::{FlowContext, FlowIntake};
 use nilometer_connectors::generator::{
     FlowGenerator, GeneratorSettings, GeneratorSource, Start, write_opennms,
 };
+use nilometer_connectors::kafka::write_flow;
 use nilometer_connectors::source::{Polled, Source, SourceError, State};
 use nilometer_connectors::text::{FlowLayout, TextFiles, TextFormat, TextSettings};
 use nilometer_model::flow::{
@@ -124,6 +125,20 @@ pub(super) fn json(settings: InputSettings) -> String {
         write_opennms(&flow, &mut text);
     }
     text
+}
+
+/// The records as JSON, each by itself.
+pub(super) fn json_values(settings: InputSettings) -> impl Iterator<Item = Vec<u8>> {
+    settings.flows().map(|flow| {
+        let mut text = String::new();
+        write_opennms(&flow, &mut text);
+        text.into_bytes()
+    })
+}
+
+/// The records as messages of protocol buffers.
+pub(super) fn protobuf(settings: InputSettings) -> impl Iterator<Item = Vec<u8>> {
+    settings.flows().map(|flow| write_flow(&flow))
 }
 
 /// A generated record that the job cannot use.

@@ -7,6 +7,7 @@
 mod engine;
 mod input;
 mod job;
+mod kafka;
 mod limit;
 mod lines;
 mod listing;
@@ -41,7 +42,8 @@ Examples:
   nilometer bench flows --keys 5000000 --output json
   nilometer bench flows --format json --records 500000
   nilometer bench windows --keys 100000
-  nilometer bench state --keys 1000000";
+  nilometer bench state --keys 1000000
+  tests/services/kafka run sh -c 'nilometer bench kafka --brokers $KAFKA'";
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -58,6 +60,8 @@ enum Bench {
     Windows(windows::WindowsArgs),
     /// A state on disk: what epochs cost while keys change, and a restart
     State(state::StateArgs),
+    /// Records from a broker of Kafka, beside a bare consumer
+    Kafka(kafka::KafkaArgs),
 }
 
 #[derive(Debug, Args)]
@@ -119,6 +123,9 @@ pub enum BenchError {
     /// The state cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The brokers do not do what they are to.
+    #[error("Kafka: {0}; check `--brokers`")]
+    Kafka(String),
     /// The engine failed.
     #[error("the engine failed: {0}")]
     Engine(String),
@@ -136,6 +143,7 @@ pub fn execute(args: &BenchArgs) -> Result<(), Failure> {
         Bench::Flows(args) => args,
         Bench::Windows(args) => return windows::execute(args),
         Bench::State(args) => return state::execute(args),
+        Bench::Kafka(args) => return kafka::execute(args),
     };
     let report = flows(args)?;
     match args.output {

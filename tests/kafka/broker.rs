@@ -149,6 +149,13 @@ impl Broker {
         made.into_iter().for_each(|topic| drop(topic.unwrap()));
     }
 
+    /// The names of all topics.
+    pub(crate) fn topics(&self) -> Vec<String> {
+        let consumer: BaseConsumer = self.config(&[]).create().unwrap();
+        let metadata = consumer.fetch_metadata(None, ANSWER).unwrap();
+        metadata.topics().iter().map(|topic| topic.name().to_owned()).collect()
+    }
+
     /// Raises the number of partitions.
     pub(crate) fn grow(&self, topic: &str, partitions: usize) {
         let wanted = NewPartitions::new(topic, partitions);

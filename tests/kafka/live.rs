@@ -40,23 +40,19 @@ fn results_flow_past_silent_partitions_new_ones_and_wrong_clocks() {
     let base = clock() / 1_000 * 1_000;
     put(broker, "mixed", "early", &[(0, base - 9_000), (1, base - 9_000)]);
     put(broker, "mixed", "push", &[(0, base - 5_000), (1, base - 5_000)]);
-    let count = |key: &str| {
-        let results = place.results().into_iter();
-        results.filter(|((known, _), _)| known == key).map(|(_, (count, _))| count).sum::<i64>()
-    };
-    run.until("an empty partition is idle", || count("early") == 2);
+    run.until("an empty partition is idle", || place.count("early") == 2);
     // Two days ahead: the watermark follows the clock at most. Partition 1 is silent meanwhile.
     put(broker, "mixed", "ahead", &[(0, base + 2 * 86_400_000)]);
     put(broker, "mixed", "honest", &[(0, base - 1_000), (1, base - 1_000)]);
     let later = clock();
     put(broker, "mixed", "push", &[(0, later + 4_000), (1, later + 4_000)]);
-    run.until("honest records count", || count("honest") == 2);
+    run.until("honest records count", || place.count("honest") == 2);
     // A partition that was not there before.
     broker.grow("mixed", 4);
     put(broker, "mixed", "new", &[(3, clock() - 500), (3, clock() - 400)]);
     let pushed = clock() + 8_000;
     put(broker, "mixed", "push", &[(0, pushed), (1, pushed), (3, pushed)]);
-    run.until("a new partition counts from its first record", || count("new") == 2);
+    run.until("a new partition counts from its first record", || place.count("new") == 2);
     let said = run.stop();
     let summary = place.summary();
     assert_eq!(summary["marks"]["clamped"], 1, "{said}");
@@ -64,6 +60,28 @@ fn results_flow_past_silent_partitions_new_ones_and_wrong_clocks() {
     let partitions = summary["partitions"].as_array().unwrap();
     assert_eq!(partitions.len(), 4);
     assert!(partitions[2]["state"] == "idle" && partitions[2]["watermark"].is_null());
+}
+
+#[test]
+fn a_partition_that_comes_back_late_is_late_and_loses_nothing() {
+    let broker = Broker::shared();
+    broker.topic("returns", 2);
+    let place = Place::new(&sums(&broker.address, "returns", WATERMARK));
+    let mut run = place.start(&[]);
+    let base = clock() / 1_000 * 1_000;
+    put(broker, "returns", "first", &[(0, base - 20_000), (1, base - 20_000)]);
+    // Partition 1 falls silent, and the other goes on alone.
+    put(broker, "returns", "push", &[(0, base - 5_000)]);
+    run.until("a silent partition is idle", || place.count("first") == 2);
+    run.signal("-USR1");
+    run.hear("held by source `in`, by its partition `returns/0`");
+    put(broker, "returns", "back", &[(1, base - 15_000), (1, base - 4_000)]);
+    run.until("what is late counts", || place.count("back") == 1);
+    put(broker, "returns", "push", &[(0, base + 4_000), (1, base + 4_000)]);
+    run.until("what is not counts when its time has come", || place.count("back") == 2);
+    let said = run.stop();
+    let stage = &place.summary()["stages"]["sums"];
+    assert_eq!((&stage["late"], &stage["expired"]), (&1.into(), &0.into()), "{stage}\n{said}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
     reason = "a test that cannot go on panics"
 )]
 
+mod bench;
 mod bounded;
 mod broker;
 mod live;

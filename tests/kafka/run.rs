@@ -87,7 +87,7 @@ impl Place {
         let mut child = self
             .command(&["run", "pipeline.toml", "--summary", "summary.json"])
             .args(args)
-            .stdout(Stdio::null())
+            .stdout(std::fs::File::create(self.path("stdout")).unwrap())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -116,6 +116,12 @@ impl Place {
     pub(crate) fn results(&self) -> BTreeMap<(String, i64), (i64, i64)> {
         let text = std::fs::read_to_string(self.path("out.ndjson")).unwrap_or_default();
         text.lines().map(|line| result(&serde_json::from_str::<Json>(line).unwrap())).collect()
+    }
+
+    /// How many records of `key` have been counted in results so far.
+    pub(crate) fn count(&self, key: &str) -> i64 {
+        let results = self.results().into_iter();
+        results.filter(|((known, _), _)| known == key).map(|(_, (count, _))| count).sum()
     }
 
     /// The dead letters: origin, offset and reason.

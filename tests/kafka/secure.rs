@@ -4,6 +4,7 @@
 use crate::broker::Broker;
 use crate::place::Place;
 use crate::run::{Book, sums};
+use std::path::Path;
 
 const SECRET: &str = "alice-secret";
 
@@ -12,6 +13,21 @@ fn options(ca: &str, user: &str, password: &str) -> String {
         "until = \"now\"\n[source.options]\nsecurity.protocol = \"SASL_SSL\"\n{ca}\n\
          sasl.mechanism = \"SCRAM-SHA-512\"\nsasl.username = \"{user}\"\n{password}\n"
     )
+}
+
+/// The content of every file in `folder` and below, but for those that hold the password themselves.
+fn written(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            text += &written(&path);
+        } else if name != "pipeline.toml" && name != "password" {
+            text += &String::from_utf8_lossy(&std::fs::read(&path).unwrap());
+        }
+    }
+    text
 }
 
 #[test]
@@ -45,12 +61,13 @@ fn who_may_read_does_and_who_may_not_is_told_why() {
     for (source, code, expected) in cases {
         let place = Place::new(&sums(&broker.address, "secure", &source));
         place.write("password", &format!("{SECRET}\n"));
-        let said = place.run(&[], code);
+        let said = place.run(&["--state", "state"], code);
         assert!(said.contains(expected), "{source}\n{said}");
         if code == 0 {
             assert_eq!(place.results(), book.results);
         }
-        let mut shown = said;
+        // What was said, and every file that was written: results, the summary, dead letters, the state.
+        let mut shown = said + &written(place.folder());
         for args in [&["plan"][..], &["plan", "--json"], &["check"]] {
             let output = place.command(args).arg("pipeline.toml").output().unwrap();
             shown += &String::from_utf8_lossy(&output.stdout);

@@ -27,3 +27,5 @@ mod queue;
 pub mod source;
 mod statistics;
 mod valve;
+
+pub use document::write as write_flow;

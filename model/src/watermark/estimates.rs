@@ -171,6 +171,11 @@ impl Estimates {
         self.together.is_some() || self.estimators.iter().any(follow)
     }
 
+    /// The partition that holds the source back, if it reads several and one does.
+    pub fn holder(&self) -> Option<u32> {
+        self.together.as_ref().and_then(Coordinator::holder)
+    }
+
     /// How the partitions stand, by number; `None` where the source is not partitioned.
     pub fn standing(&self) -> Option<Standing> {
         self.together.as_ref().map(Coordinator::standing)
@@ -257,13 +262,14 @@ mod tests {
         assert_eq!(estimates.watermark(), Watermark::MIN);
         estimates.tick(now(100));
         assert_eq!(estimates.watermark(), mark(1_995), "partition 1 is idle");
+        assert_eq!(estimates.holder(), Some(0));
         // It speaks for the first time: it counts at once, and nothing is taken back.
         take(&mut estimates, &[(1, 1_500)]);
         estimates.stand(&[Behind, Behind]);
         assert_eq!(estimates.watermark(), mark(1_995), "{WM_1}");
         take(&mut estimates, &[(0, 9_000), (1, 3_000)]);
         estimates.stand(&[Behind, Behind]);
-        assert_eq!(estimates.watermark(), mark(2_995));
+        assert_eq!((estimates.watermark(), estimates.holder()), (mark(2_995), Some(1)));
         assert_eq!(estimates.head(), EventTime::from_millis(9_000));
         // A partition is found while the others run.
         estimates.stand(&[Behind, Behind, Behind]);
