@@ -189,9 +189,11 @@ fn the_model_names_no_clock_file_socket_thread_or_actor() {
 
 #[test]
 fn only_one_file_sends() {
+    // What the benchmark sends are records to a broker, not messages to an actor.
+    const SENDERS: [&str; 2] = ["actors/src/deliver.rs", "src/bench/kafka/broker.rs"];
     let words = ["do_send(", "try_send(", ".send("];
     for (file, text) in files("actors/src", &[".rs"]).into_iter().chain(files("src", &[".rs"])) {
-        if file != "actors/src/deliver.rs" {
+        if !SENDERS.contains(&&*file) {
             nothing(&lines_with(&file, &text, &words), "only actors/src/deliver.rs sends");
         }
     }

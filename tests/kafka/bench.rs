@@ -20,6 +20,9 @@ fn the_benchmark_reads_what_it_has_written_and_leaves_nothing() {
         for side in ["client", "source", "whole"] {
             assert!(format[side]["records_per_second"].as_f64() > Some(0.0), "{report}");
         }
+        let results = &format["results"];
+        assert!(results["panes"].as_u64() > Some(1_000), "{report}");
+        assert!(results["bytes_per_pane"].as_f64() > Some(50.0), "{report}");
     }
     assert!(!broker.topics().iter().any(|topic| topic.contains("bench")), "{:?}", broker.topics());
 }

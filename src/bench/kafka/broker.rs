@@ -91,8 +91,9 @@ impl Topic {
         Err(BenchError::Kafka(format!("the brokers took {delivered} records of {count}")))
     }
 
-    /// Reads `records` records and does nothing with them: what no reader can be faster than.
-    pub(super) fn count(&self, records: u64) -> Result<(), BenchError> {
+    /// Reads `records` records and does nothing with them: what no reader can be faster than. How many
+    /// bytes their values are.
+    pub(super) fn count(&self, records: u64) -> Result<u64, BenchError> {
         let mut config = config(&self.brokers);
         config.set("group.id", &self.name).set("enable.auto.commit", "false");
         let consumer: BaseConsumer = config.create().map_err(fault)?;
@@ -101,17 +102,20 @@ impl Topic {
             list.add_partition_offset(&self.name, partition, Offset::Beginning).map_err(fault)?;
         }
         consumer.assign(&list).map_err(fault)?;
-        let mut count = 0;
+        let (mut count, mut bytes) = (0, 0);
         while count < records {
             match consumer.poll(PATIENCE) {
-                Some(Ok(_)) => count += 1,
+                Some(Ok(message)) => {
+                    count += 1;
+                    bytes += message.payload_len() as u64;
+                }
                 Some(Err(error)) => return Err(fault(error)),
                 None => {
                     return Err(BenchError::Kafka(format!("{count} records came of {records}")));
                 }
             }
         }
-        Ok(())
+        Ok(bytes)
     }
 }
 

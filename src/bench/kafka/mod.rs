@@ -3,7 +3,9 @@
 //! The same flows lie in a topic of their own, as protocol buffers and as JSON, and are read three
 //! times: by the client library alone, by the source that makes records of them, and by the engine
 //! with eight groupings behind the source. What each adds to the processor time of the one before is
-//! what decoding and the engine cost. Results are compared with those of the hand-written loop.
+//! what decoding and the engine cost. Results are compared with those of the hand-written loop, and then
+//! go to a topic: by the client library alone, as many bytes in as many records, and by the sink, which
+//! encodes them.
 
 mod broker;
 mod report;
@@ -17,15 +19,22 @@ use broker::Topic;
 use clap::Args;
 use nilometer_connectors::flow_intake::FlowContext;
 use nilometer_connectors::kafka::client::ClientSettings;
+use nilometer_connectors::kafka::out::sink::KafkaSink;
+use nilometer_connectors::kafka::out::{
+    Compression, KafkaSinkSettings, OutFormat, Retractions, Teller,
+};
 use nilometer_connectors::kafka::source::{
     KafkaFormat, KafkaSettings, KafkaSource, KafkaStart, KafkaUntil,
 };
+use nilometer_connectors::panes::Delivery;
+use nilometer_connectors::sink::{Sink, SinkError};
 use nilometer_connectors::source::{Polled, Source, State};
 use nilometer_connectors::text::FlowLayout;
+use nilometer_model::pane::PaneBatch;
 use nilometer_model::plan::Plan;
 use nilometer_model::row::RowBatch;
 use nilometer_model::symbol::Symbols;
-use report::{Figures, Report};
+use report::{Figures, OutFigures, Report};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -74,6 +83,13 @@ impl Wire {
         }
     }
 
+    const fn out(self) -> OutFormat {
+        match self {
+            Self::Protobuf => OutFormat::Protobuf,
+            Self::Json => OutFormat::Pane,
+        }
+    }
+
     fn format(self) -> KafkaFormat {
         match self {
             Self::Protobuf => KafkaFormat::FlowProtobuf(FlowContext::default()),
@@ -103,15 +119,17 @@ fn run(args: &KafkaArgs) -> Result<Report, BenchError> {
         let name = format!("nilometer-bench-{}-{}", wire.name(), std::process::id());
         let topic = Topic::make(&args.brokers, &name, args.partitions)?;
         let bytes = topic.fill(values(wire, settings))?;
-        let bare = timed(args.records, || topic.count(args.records))?;
+        let bare = timed(args.records, || topic.count(args.records).map(drop))?;
         let open =
             |reader: &str| source((&topic, wire), &format!("{name}-{reader}"), (&plan, &symbols));
         let alone = open("source")?;
         let decoded = timed(args.records, || drain(alone, &plan, args.records))?;
         let whole = engine::run((&plan, &symbols), open("engine")?, shards, Watch::Speed)?;
         let side = Side::new(args.records, whole.wall, whole.processor);
+        let batches: Vec<_> = whole.panes.iter().map(|(batch, _)| batch.clone()).collect();
         check(whole, (&plan, &symbols), &limit)?;
-        formats.push(Figures::new((wire, args.records), bytes, (bare, decoded, side)));
+        let out = results(args, wire, &batches, (&plan, &symbols))?;
+        formats.push(Figures::new((wire, args.records), bytes, (bare, decoded, side), out));
     }
     Ok(Report {
         bench: "kafka",
@@ -147,8 +165,44 @@ fn source(
         start: KafkaStart::Earliest,
         until: Some(KafkaUntil::Now),
         queue_bytes_max: 32 << 20,
+        carrier: None,
     };
     Ok(KafkaSource::open(settings, &plan.row, symbols.clone())?)
+}
+
+/// What it takes to put `batches` into a topic.
+fn results(
+    args: &KafkaArgs,
+    wire: Wire,
+    batches: &[PaneBatch],
+    (plan, symbols): (&Arc<Plan>, &Arc<Symbols>),
+) -> Result<OutFigures, BenchError> {
+    let name = |what| format!("nilometer-bench-{what}-{}-{}", wire.name(), std::process::id());
+    let topic = Topic::make(&args.brokers, &name("results"), args.partitions)?;
+    let settings = KafkaSinkSettings {
+        client: ClientSettings { brokers: topic.brokers().into(), options: Vec::new() },
+        topic: topic.name().into(),
+        create: None,
+        compression: Compression::None,
+        transactions: None,
+        delivery: Delivery::AtOnce,
+        teller: Teller::new(|_| ()),
+    };
+    let known = (plan.clone(), symbols.clone());
+    let failed = |error: SinkError| BenchError::Kafka(error.to_string());
+    let sink = KafkaSink::open(("bench", wire.out()), Retractions::Records, settings, known);
+    let mut sink = sink.map_err(failed)?;
+    let panes = batches.iter().map(|batch| batch.panes.len() as u64).sum();
+    let encoded = timed(panes, || {
+        batches.iter().try_for_each(|batch| sink.write(batch)).map_err(failed)?;
+        sink.close().map_err(failed)
+    })?;
+    let bytes = topic.count(panes)?;
+    let idle = Topic::make(&args.brokers, &name("bytes"), args.partitions)?;
+    let value = vec![b'x'; usize::try_from(bytes / panes.max(1)).unwrap_or(0)];
+    let values = (0..panes).map(|_| value.clone());
+    let bare = timed(panes, || idle.fill(values).map(drop))?;
+    Ok(OutFigures::new(panes, bytes, (bare, encoded)))
 }
 
 /// Makes records until there are no more, and lets them go.
