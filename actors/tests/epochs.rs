@@ -108,7 +108,7 @@ impl World {
         if let Some(checkpoint) = &checkpoint {
             for number in checkpoint.sinks[0].as_ref().unwrap().missing() {
                 let block = outbox_block(&store, "out", number).unwrap();
-                writer.publish(&block, true).unwrap();
+                assert_eq!(writer.publish(&block, true).unwrap(), Receipt::Taken);
             }
         }
         let mut parts = Parts {
