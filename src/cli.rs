@@ -3,6 +3,7 @@
 //! A command is one variant of `Command` and one module with `execute`.
 
 use crate::failure::Failure;
+use crate::state::tools;
 use crate::{bench, check, completions, generate, plan, run, schema, test};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -42,6 +43,9 @@ enum Command {
     /// Run transcripts against a pipeline and compare what comes with what they expect
     #[command(after_help = test::EXAMPLES)]
     Test(test::TestArgs),
+    /// Show, check, export and import what a stored state holds
+    #[command(after_help = tools::EXAMPLES)]
+    State(tools::StateArgs),
     /// Measure the engine against a hand-written loop that computes the same
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::BenchArgs),
@@ -80,6 +84,7 @@ impl Cli {
             Command::Check(args) => check::execute(&args),
             Command::Plan(args) => plan::execute(&args),
             Command::Test(args) => test::execute(&args),
+            Command::State(args) => tools::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Generate(args) => generate::execute(&args),
             Command::Schema => schema::execute(),

@@ -3,6 +3,7 @@
 use crate::bench::BenchError;
 use crate::config::{ConfigErrors, Look};
 use crate::run_failure::RunFailure;
+use crate::state::tools::ToolError;
 use crate::test::TestFailure;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -23,6 +24,9 @@ pub enum Failure {
     /// A benchmark has no figures.
     #[error(transparent)]
     Bench(#[from] BenchError),
+    /// A tool for stored state has not done what it should.
+    #[error(transparent)]
+    State(#[from] ToolError),
     /// Standard output cannot be written.
     #[error("cannot write to stdout: {0}; check what it is redirected to")]
     Stdout(#[from] io::Error),
@@ -44,6 +48,7 @@ impl Failure {
             Self::Config(_) => 2,
             Self::Run(failure) => failure.exit_code(),
             Self::Test(failure) => failure.exit_code(),
+            Self::State(failure) => failure.exit_code(),
             Self::Stdout(_) | Self::File { .. } => 4,
         }
     }
@@ -56,7 +61,12 @@ impl Failure {
         }
         let text = match self {
             Self::Config(errors) => errors.render(look()),
-            Self::Run(_) | Self::Test(_) | Self::Bench(_) | Self::Stdout(_) | Self::File { .. } => {
+            Self::Run(_)
+            | Self::Test(_)
+            | Self::Bench(_)
+            | Self::State(_)
+            | Self::Stdout(_)
+            | Self::File { .. } => {
                 format!("error: {self}\n")
             }
         };
@@ -68,6 +78,7 @@ impl Failure {
         match self {
             Self::Stdout(error) => error.kind() == io::ErrorKind::BrokenPipe,
             Self::Run(failure) => failure.is_broken_pipe(),
+            Self::State(failure) => failure.is_broken_pipe(),
             Self::Bench(_) | Self::Test(_) | Self::Config(_) | Self::File { .. } => false,
         }
     }

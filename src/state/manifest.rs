@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Version of the manifest.
-pub(crate) const MANIFEST_VERSION: u32 = 1;
+pub(crate) const MANIFEST_VERSION: u32 = 2;
 
 /// What a state is of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

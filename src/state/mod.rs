@@ -9,6 +9,7 @@ mod difference;
 mod difference_text;
 mod manifest;
 mod prints;
+pub mod tools;
 
 use crate::config::{Pipeline, StateConfig};
 use crate::progress::Bar;

@@ -22,7 +22,7 @@ use super::pages::RowPages;
 use super::rows::{Rows, Write};
 use super::sled_rows::SledRows;
 use super::{PieceId, Store, StoreError};
-use nilometer_model::cold::Pages;
+use nilometer_model::cold::{PageError, PageNumber, Pages};
 use nilometer_model::epoch::Epoch;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -53,19 +53,19 @@ pub struct Database {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Commit {
-    epoch: Epoch,
+pub(super) struct Commit {
+    pub(super) epoch: Epoch,
     /// The first epoch whose log it builds on.
     oldest: Epoch,
     /// Empty once they are gone.
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     /// Of the log; each is called by its number.
-    pieces: Vec<Part>,
+    pub(super) pieces: Vec<Part>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Part {
-    name: Box<str>,
+pub(super) struct Part {
+    pub(super) name: Box<str>,
     /// Bytes of its content.
     bytes: u64,
     /// Bytes as packed.
@@ -204,6 +204,25 @@ impl Database {
         self.apply(old)
     }
 
+    /// The parts of the last epoch, and how many bytes each has.
+    pub fn parts(&self) -> impl Iterator<Item = (&str, u64)> {
+        let parts = self.live.back().map_or(&[][..], |last| &last.parts);
+        parts.iter().map(|part| (&*part.name, part.bytes))
+    }
+
+    /// What is known of the epochs of which something is kept.
+    pub(super) fn commits(&self) -> impl Iterator<Item = &Commit> {
+        self.live.iter()
+    }
+
+    /// Every page, and what it holds.
+    pub(super) fn all_pages(
+        &self,
+    ) -> Result<impl Iterator<Item = (PageNumber, Result<Vec<u8>, PageError>)>, StoreError> {
+        let numbers = self.pages.numbers()?;
+        Ok(numbers.into_iter().map(|number| (number, self.pages.read(number))))
+    }
+
     /// Takes writes, not too many at a time.
     fn apply(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {
         let mut writes = writes.into_iter().peekable();
@@ -235,7 +254,7 @@ impl Database {
     }
 
     /// What was written as `part` of an epoch.
-    fn part(&self, of: (u8, Epoch), part: &Part) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn part(&self, of: (u8, Epoch), part: &Part) -> Result<Vec<u8>, StoreError> {
         let packed = self.chunks(of, part)?;
         let bytes = usize::try_from(part.bytes).map_err(|_| self.damaged(&part.name))?;
         match zstd::bulk::decompress(&packed, bytes) {

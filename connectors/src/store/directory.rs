@@ -7,6 +7,7 @@
 //! refused, and nothing in it is touched.
 
 use super::frame::{self, Unusable, open_epoch, seal_epoch};
+use super::look::copy_all;
 use super::{STORE_VERSION, StoreError};
 use nilometer_model::epoch::{Aborts, Epoch};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
+    /// As users know it: of a copy, what it is a copy of.
+    shown: Box<str>,
     /// Locked.
     _lock: File,
     /// Whose it is, if it has been claimed.
@@ -54,12 +57,23 @@ impl Directory {
     /// # Errors
     /// The directory cannot be used, another process has it, or it holds no state in this version.
     pub fn existing(path: &Path) -> Result<Self, StoreError> {
-        let missing = || StoreError::Missing { path: path.to_string_lossy().into() };
-        match fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
-            Ok(true) => Err(missing()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing()),
-            Ok(false) | Err(_) => Self::take(path),
+        check_state(path)?;
+        Self::take(path)
+    }
+
+    /// Makes a directory at `path` for a state of `pipeline`, unless there is an empty one.
+    ///
+    /// # Errors
+    /// It cannot be made, or is not empty.
+    pub fn new(path: &Path, pipeline: &str) -> Result<Self, StoreError> {
+        let found = fs::read_dir(path).ok().and_then(|mut entries| entries.next()?.ok());
+        if let Some(found) = found {
+            return Err(StoreError::NotEmpty {
+                path: path.to_string_lossy().into(),
+                found: found.file_name().to_string_lossy().into(),
+            });
         }
+        Self::open(path, pipeline)
     }
 
     /// The same, if it is that of `pipeline` or of none yet.
@@ -78,26 +92,32 @@ impl Directory {
     }
 
     fn take(path: &Path) -> Result<Self, StoreError> {
-        let unusable =
-            |source| StoreError::Directory { path: path.to_string_lossy().into(), source };
-        if let Some(found) = stranger(path).map_err(unusable)? {
-            return Err(StoreError::NotAState { path: path.to_string_lossy().into(), found });
-        }
+        check_names(path)?;
         let lock = lock(path)?;
-        // Without an owner it was killed before it was claimed: the database says whether it holds
-        // anything.
-        let owner = owner(path)?;
-        if owner.is_some() && !path.join(EPOCHS).join("db").exists() {
-            let path = path.to_string_lossy().into();
-            return Err(StoreError::Incomplete { path, missing: EPOCHS });
+        let (owner, promised) = facts(path)?;
+        let shown = path.to_string_lossy().into();
+        Ok(Self { path: path.into(), shown, _lock: lock, pipeline: owner, promised })
+    }
+
+    /// A copy in `folder` of the state in the directory at `path`, whose lock is held meanwhile; and
+    /// the file that tells of its failed runs.
+    ///
+    /// # Errors
+    /// There is no state in this version, another process has it, or it cannot be copied.
+    pub(super) fn copied(path: &Path, folder: &Path) -> Result<(Self, AbortFile), StoreError> {
+        check_state(path)?;
+        check_names(path)?;
+        let shown: Box<str> = path.to_string_lossy().into();
+        let failed = |source| StoreError::Copy { path: folder.into(), source };
+        let _held = lock_to_look(path)?;
+        let (pipeline, promised) = facts(path)?;
+        if pipeline.is_none() {
+            return Err(StoreError::Missing { path: shown });
         }
-        let promised = promised(path)?;
-        if owner.is_some() && promised.is_none() {
-            let path = path.to_string_lossy().into();
-            return Err(StoreError::Incomplete { path, missing: LAST });
-        }
-        let promised = promised.unwrap_or(Epoch::NONE);
-        Ok(Self { path: path.into(), _lock: lock, pipeline: owner, promised })
+        copy_all(&path.join(EPOCHS), &folder.join(EPOCHS)).map_err(failed)?;
+        let aborts = AbortFile { path: path.into(), shown: shown.clone() };
+        let lock = File::create(folder.join(LOCK)).map_err(failed)?;
+        Ok((Self { path: folder.into(), shown, _lock: lock, pipeline, promised }, aborts))
     }
 
     /// The epoch that the database must have at least. A database that has lost it is damaged, also
@@ -117,7 +137,7 @@ impl Directory {
 
     /// The file that tells of runs that have failed.
     pub fn abort_file(&self) -> AbortFile {
-        AbortFile { path: self.path.clone() }
+        AbortFile { path: self.path.clone(), shown: self.shown.clone() }
     }
 
     fn replace(&self, names: (&str, &str), content: &[u8]) -> Result<(), StoreError> {
@@ -146,7 +166,7 @@ impl Directory {
 
     /// The path as the user wrote it.
     pub fn name(&self) -> Box<str> {
-        self.path.to_string_lossy().into()
+        self.shown.clone()
     }
 
     /// Where the database lies.
@@ -161,6 +181,8 @@ impl Directory {
 #[derive(Debug, Clone)]
 pub struct AbortFile {
     path: PathBuf,
+    /// Of the directory, for people.
+    shown: Box<str>,
 }
 
 impl AbortFile {
@@ -169,7 +191,7 @@ impl AbortFile {
     /// # Errors
     /// It cannot be read, or is damaged.
     pub fn read(&self) -> Result<Aborts, StoreError> {
-        let name: Box<str> = self.path.to_string_lossy().into();
+        let name = self.shown.clone();
         let value = match fs::read(self.path.join(ABORTS)) {
             Ok(value) => value,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Aborts::default()),
@@ -206,6 +228,44 @@ fn replace(directory: &Path, (new, name): (&str, &str), content: &[u8]) -> Resul
     write().map_err(|source| StoreError::io(&directory.to_string_lossy(), source))
 }
 
+/// There must be a directory with something in it.
+fn check_state(path: &Path) -> Result<(), StoreError> {
+    let missing = || StoreError::Missing { path: path.to_string_lossy().into() };
+    match fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Err(missing()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing()),
+        // What else may be wrong is said by whoever reads on.
+        Ok(false) | Err(_) => Ok(()),
+    }
+}
+
+/// Nothing but parts of a state may be there.
+fn check_names(path: &Path) -> Result<(), StoreError> {
+    let name = || path.to_string_lossy().into();
+    match stranger(path) {
+        Ok(None) => Ok(()),
+        Ok(Some(found)) => Err(StoreError::NotAState { path: name(), found }),
+        Err(source) => Err(StoreError::Directory { path: name(), source }),
+    }
+}
+
+/// Whose the directory is, if it says so, and the epoch that its database must have at least.
+fn facts(path: &Path) -> Result<(Option<Box<str>>, Epoch), StoreError> {
+    let incomplete =
+        |missing| StoreError::Incomplete { path: path.to_string_lossy().into(), missing };
+    // Without an owner it was killed before it was claimed: the database says whether it holds
+    // anything.
+    let owner = owner(path)?;
+    if owner.is_some() && !path.join(EPOCHS).join("db").exists() {
+        return Err(incomplete(EPOCHS));
+    }
+    let promised = promised(path)?;
+    if owner.is_some() && promised.is_none() {
+        return Err(incomplete(LAST));
+    }
+    Ok((owner, promised.unwrap_or(Epoch::NONE)))
+}
+
 /// Something in the directory that is no part of a state.
 fn stranger(path: &Path) -> io::Result<Option<Box<str>>> {
     for entry in fs::read_dir(path)? {
@@ -221,29 +281,55 @@ fn stranger(path: &Path) -> io::Result<Option<Box<str>>> {
 }
 
 fn lock(path: &Path) -> Result<File, StoreError> {
-    let name: Box<str> = path.to_string_lossy().into();
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
-    let unusable = |source| StoreError::Directory { path: name.clone(), source };
-    let mut file = open.open(path.join(LOCK)).map_err(unusable)?;
+    let file = open.open(path.join(LOCK));
+    let unusable = |source| StoreError::Directory { path: path.to_string_lossy().into(), source };
+    let mut file = file.map_err(unusable)?;
+    take_lock(path, &mut file)?;
+    let mut tell = || -> io::Result<()> {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    tell().map_err(|source| StoreError::io(&path.to_string_lossy(), source))?;
+    Ok(file)
+}
+
+/// As [`lock`], of a directory that is not to be written to. Where it cannot be written, the lock is
+/// taken as it lies there; without one nobody can work on it.
+fn lock_to_look(path: &Path) -> Result<Option<File>, StoreError> {
+    let error = match lock(path) {
+        Ok(file) => return Ok(Some(file)),
+        Err(error) => error,
+    };
+    match (&error, File::open(path.join(LOCK))) {
+        (StoreError::Directory { .. }, Ok(mut file)) => {
+            take_lock(path, &mut file)?;
+            Ok(Some(file))
+        }
+        (StoreError::Directory { source, .. }, Err(_)) if is_unwritable(source) => Ok(None),
+        (_, _) => Err(error),
+    }
+}
+
+fn is_unwritable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+}
+
+fn take_lock(path: &Path, file: &mut File) -> Result<(), StoreError> {
+    let name = || path.to_string_lossy().into();
     match file.try_lock() {
-        Ok(()) => {}
+        Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
             // Told if it can be read.
             file.read_to_string(&mut pid).ok();
             let pid = pid.trim();
             let pid = if pid.is_empty() { "unknown" } else { pid }.into();
-            return Err(StoreError::Locked { path: name, pid });
+            Err(StoreError::Locked { path: name(), pid })
         }
-        Err(TryLockError::Error(source)) => return Err(unusable(source)),
+        Err(TryLockError::Error(source)) => Err(StoreError::Directory { path: name(), source }),
     }
-    let mut tell = || -> io::Result<()> {
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())
-    };
-    tell().map_err(|source| StoreError::io(&name, source))?;
-    Ok(file)
 }
 
 /// The epoch that the database must have at least, if that is said.

@@ -7,17 +7,22 @@
 
 pub mod database;
 mod directory;
+mod examination;
 mod frame;
+mod look;
 pub mod memory;
 mod pages;
 mod rows;
 mod sled_rows;
 
 pub use directory::{AbortFile, Directory};
+pub use examination::Examination;
+pub use look::Look;
 
 use nilometer_model::cold::Pages;
 use nilometer_model::epoch::Epoch;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,6 +150,27 @@ pub enum StoreError {
     Missing {
         /// Path as the user wrote it.
         path: Box<str>,
+    },
+    /// A new state is to be made, and there is something.
+    #[error(
+        "`{path}` holds `{found}`, and a state is imported into an empty directory or a new one"
+    )]
+    NotEmpty {
+        /// Path as the user wrote it.
+        path: Box<str>,
+        /// Something that is in it.
+        found: Box<str>,
+    },
+    /// A state is looked at in a copy, which cannot be made.
+    #[error(
+        "a state is looked at in a copy, which cannot be made in `{}`: {source}; name a place with more room in TMPDIR",
+        path.display()
+    )]
+    Copy {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
     },
     /// Part of the directory is gone.
     #[error(

@@ -70,6 +70,12 @@ impl RowPages {
         Ok(Self { rows, next, is_dirty: AtomicBool::new(false) })
     }
 
+    /// The numbers of all pages.
+    pub(crate) fn numbers(&self) -> Result<Vec<PageNumber>, StoreError> {
+        let keys = self.rows.keys(PREFIX)?;
+        Ok(keys.iter().filter_map(|key| number_of(key)).collect())
+    }
+
     /// Whether a page was written since this was asked last: then a flush is due.
     pub(crate) fn take_dirty(&self) -> bool {
         self.is_dirty.swap(false, Ordering::AcqRel)

@@ -14,6 +14,7 @@ mod shelf;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use page::live_images;
 pub use pages::{MemoryPages, PageError, PageNumber, Pages};
 pub(crate) use shelf::{Candidate, Chills, Shelf};
 
@@ -499,9 +500,7 @@ impl Cold {
         mut each: impl FnMut(&Wants),
     ) -> Result<(), PageError> {
         let content = Content::of(known.number, self.at.read(known.number)?)?;
-        if !content.is_sound() || content.all().len() != known.live.len() {
-            return Err(PageError::Damaged { page: known.number });
-        }
+        content.check(&known)?;
         for number in content.live(&known.live) {
             each(&content.wants(number));
         }

@@ -4,7 +4,7 @@
 //! its print, without looking at the others. The store says whether a page is what was written; that
 //! its bodies make sense is checked once, when the state is loaded.
 
-use super::{Entry, PageError, PageNumber, Wants};
+use super::{Entry, KnownPage, PageError, PageNumber, Wants};
 
 /// A page that is being filled.
 #[derive(Debug, Default)]
@@ -45,6 +45,16 @@ impl Draft {
     }
 }
 
+/// The images of the entries of a page that count: each a name behind its length, and what follows.
+///
+/// # Errors
+/// `bytes`, which were read of the page, are none.
+pub(crate) fn live_images(known: &KnownPage, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, PageError> {
+    let content = Content::of(known.number, bytes)?;
+    content.check(known)?;
+    Ok(content.live(&known.live).map(|number| content.image(number).to_vec()).collect())
+}
+
 /// A page that has been read, or made.
 #[derive(Debug)]
 pub(super) struct Content {
@@ -65,9 +75,11 @@ impl Content {
         if content.count == count && is_whole { Ok(content) } else { Err(damaged()) }
     }
 
-    /// Whether all bodies make sense.
-    pub(super) fn is_sound(&self) -> bool {
-        (0..self.count).all(|number| self.parts(number).is_some())
+    /// Whether all bodies make sense, and are as many as an epoch knows of.
+    pub(super) fn check(&self, known: &KnownPage) -> Result<(), PageError> {
+        let is_sound = (0..self.count).all(|number| self.parts(number).is_some());
+        let is_whole = is_sound && self.all().len() == known.live.len();
+        is_whole.then_some(()).ok_or(PageError::Damaged { page: known.number })
     }
 
     /// How many entries it has.

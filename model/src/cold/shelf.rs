@@ -304,7 +304,7 @@ impl Shelf {
     fn form(&self) -> Result<Form<'_>, Box<str>> {
         let stage = self.plan.stages.get(self.stage).ok_or("there is no such stage")?;
         let key = stage.top_k.as_ref().map_or(&stage.key, |top_k| &top_k.parent);
-        Ok(Form::new((key, self.has_window), stage, &self.symbols))
+        Ok(Form::new((key, self.has_window), &stage.aggregates, &self.symbols))
     }
 
     fn find(&mut self, name: &[u64]) -> Option<Entry> {

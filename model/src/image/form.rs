@@ -4,13 +4,12 @@
 
 use super::bytes::{Input, put_bytes, put_number, put_signed, put_wide, text_of};
 use super::{ImageError, other_plan};
-use crate::aggregate::{AggregateLayout, Values};
+use crate::aggregate::{AggregateLayout, Values, ValuesRef};
 use crate::key::KeyLayout;
 use crate::pane::Timing;
-use crate::plan::Stage;
 use crate::symbol::{Symbol, Symbols};
 use crate::time::{EventTime, Window};
-use crate::value::{Datum, Type};
+use crate::value::{Datum, Type, Value};
 
 /// Bits of an address that came as IPv4.
 const IPV4: u128 = 0xffff << 32;
@@ -39,7 +38,7 @@ pub(crate) struct Form<'a> {
     pub(crate) key: &'a KeyLayout,
     /// Whether a window is part of an entry's name.
     pub(crate) has_window: bool,
-    pub(crate) stage: &'a Stage,
+    aggregates: &'a AggregateLayout,
     pub(crate) symbols: &'a Symbols,
     /// Words of the accumulators that name a text, ascending.
     text_words: Vec<usize>,
@@ -48,15 +47,15 @@ pub(crate) struct Form<'a> {
 impl<'a> Form<'a> {
     pub(crate) fn new(
         (key, has_window): (&'a KeyLayout, bool),
-        stage: &'a Stage,
+        aggregates: &'a AggregateLayout,
         symbols: &'a Symbols,
     ) -> Self {
-        let text_words = stage.aggregates.symbol_words().collect();
-        Self { key, has_window, stage, symbols, text_words }
+        let text_words = aggregates.symbol_words().collect();
+        Self { key, has_window, aggregates, symbols, text_words }
     }
 
     pub(crate) fn aggregates(&self) -> &'a AggregateLayout {
-        &self.stage.aggregates
+        self.aggregates
     }
 
     /// Words of a name.
@@ -206,6 +205,21 @@ impl<'a> Form<'a> {
         let mut words = vec![0; self.aggregates().words()];
         self.words(input, &mut words)?;
         Ok(words)
+    }
+
+    /// The results of values, with their names.
+    pub(super) fn results(&self, values: ValuesRef<'_>) -> Vec<(Box<str>, Value)> {
+        let names = self.aggregates.accumulators().iter().map(|known| known.name.clone());
+        names
+            .enumerate()
+            .map(|(index, name)| (name, self.aggregates.result(values, index, self.symbols)))
+            .collect()
+    }
+
+    /// The values of a packed key of `layout`, with their names.
+    pub(super) fn named(&self, layout: &KeyLayout, key: &[u64]) -> Vec<(Box<str>, Value)> {
+        let names = layout.fields().iter().map(|field| field.name.clone());
+        names.zip(layout.values(key, self.symbols)).collect()
     }
 
     /// Appends values, or that there are none.

@@ -1,12 +1,14 @@
 //! What is needed to read the images of a stage without its plan: the names and types of its key and
 //! of its aggregates, in a form that is stored beside them.
 
+use super::sequences::Records;
 use crate::aggregate::side::{Millionths, SideFunction};
 use crate::aggregate::{AggregateLayout, Function};
 use crate::key::KeyLayout;
-use crate::plan::Stage;
+use crate::plan::{SequenceInput, Stage};
 use crate::row::Field;
 use crate::value::Type;
+use crate::window::WindowFn;
 use serde::{Deserialize, Serialize};
 
 /// How the images of a stage are read.
@@ -18,6 +20,23 @@ pub struct StageLayout {
     entity: Option<Vec<usize>>,
     /// Aggregates, in order.
     aggregates: Vec<Aggregate>,
+    /// Whether each window of a key stands alone.
+    is_apart: bool,
+    /// Whether totals are kept.
+    keeps_total: bool,
+    /// Of a sequence.
+    sequence: Option<SequenceLayout>,
+}
+
+/// How the records of a sequence are read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SequenceLayout {
+    /// The steps of the chain, then those that end a session.
+    steps: Vec<Box<str>>,
+    /// Fields that a session takes over.
+    carried: Vec<Box<str>>,
+    /// Whether records tell which of them are copies.
+    has_id: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +109,30 @@ impl StageLayout {
             key: stage.key.fields().iter().map(column).collect(),
             entity: stage.top_k.as_ref().map(|top_k| top_k.entity.clone()),
             aggregates: aggregates.collect(),
+            is_apart: matches!(stage.window, WindowFn::Sliding { .. }),
+            keeps_total: stage.keeps_total(),
+            sequence: stage.sequence.as_ref().map(SequenceLayout::of),
         }
+    }
+
+    /// Whether windows of keys are named with the key, each by itself.
+    pub(super) const fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
+    /// Whether totals are kept.
+    pub(super) const fn keeps_total(&self) -> bool {
+        self.keeps_total
+    }
+
+    /// Of a sequence: the names of its steps, and how its records are written.
+    pub(super) fn sequence(
+        &self,
+        aggregates: &AggregateLayout,
+    ) -> Option<(Vec<Box<str>>, Records)> {
+        let SequenceLayout { steps, carried, has_id } = self.sequence.as_ref()?;
+        let carried = carried.iter().map(|field| &**field);
+        Some((steps.clone(), Records::new(aggregates, carried, *has_id)))
     }
 
     /// The key.
@@ -120,6 +162,18 @@ impl StageLayout {
         };
         let aggregates: Result<Vec<_>, _> = self.aggregates.iter().map(aggregate).collect();
         Ok(AggregateLayout::new(aggregates?))
+    }
+}
+
+impl SequenceLayout {
+    fn of(input: &SequenceInput) -> Self {
+        let spec = &input.spec;
+        let steps = spec.steps.iter().map(|step| &step.name).chain(&spec.ends);
+        Self {
+            steps: steps.cloned().collect(),
+            carried: spec.carried.iter().map(|carried| carried.field.clone()).collect(),
+            has_id: input.id.is_some(),
+        }
     }
 }
 

@@ -5,7 +5,11 @@ use super::bytes::{Input, put_number, put_wide_signed};
 use super::dirty::Dirty;
 use super::form::{Form, put_sent, sent};
 use super::keyed::Keyed;
-use crate::candidates::{Candidates, EntryId};
+use super::view::{ListedView, WindowView};
+use crate::candidates::EntryId;
+use crate::key::KeyLayout;
+use crate::pane::Timing;
+use crate::time::Window;
 use crate::topk::{Group, Listed, Sent, TopKTable};
 
 fn put_last(last: &Sent, form: &Form<'_>, out: &mut Vec<u8>) {
@@ -78,32 +82,23 @@ impl Keyed for TopKTable {
         if self.find(&parent, window).is_some() {
             return Ok(None);
         }
-        let mut read = Group { sent: sent(&mut content)?, ..Group::default() };
-        read.index = content.small()?;
-        read.total = form.new_words(&mut content)?;
-        self.read_candidates(&mut read, &mut content, form)?;
-        let count = read.candidates.len(&self.layout);
-        let entry = |input: &mut Input<'_>| -> Result<EntryId, ImageError> {
-            let place = input.small()?;
-            let is_known = (place as usize) < count;
-            is_known.then_some(place).ok_or(ImageError::Damaged("a list names no candidate"))
+        let stored = Stored::read(&mut content, &self.key, form)?;
+        let mut read = Group {
+            sent: stored.sent,
+            index: stored.index,
+            total: stored.total,
+            listed: stored.listed,
+            other: stored.other,
+            ..Group::default()
         };
-        let news = content.number()?;
-        let has_values = content.byte()? != 0;
-        for number in 0..news {
-            let place = entry(&mut content)?;
-            read.news.push(place);
-            read.candidates.set_news(&self.layout, place, Some(number as usize));
-            if has_values {
-                read.news_values.extend(form.new_words(&mut content)?);
-            }
+        for (key, total) in stored.candidates {
+            let entry = read.candidates.insert(&self.layout, &key);
+            read.candidates.total_mut(&self.layout, entry).copy_from_slice(&total);
         }
-        for _ in 0..content.number()? {
-            let (entry, rank) = (entry(&mut content)?, content.wide_signed()?);
-            read.listed.push(Listed { entry, rank, sent: read_last(&mut content, form)? });
-        }
-        if content.byte()? != 0 {
-            read.other = Some(read_last(&mut content, form)?);
+        for (number, (entry, values)) in stored.news.into_iter().enumerate() {
+            read.news.push(entry);
+            read.candidates.set_news(&self.layout, entry, Some(number));
+            read.news_values.extend(values);
         }
         let number = self.group(&parent, window);
         if let Some(group) = self.groups.get_mut(number as usize) {
@@ -115,20 +110,75 @@ impl Keyed for TopKTable {
     }
 }
 
-impl TopKTable {
-    fn read_candidates(
-        &self,
-        into: &mut Group,
-        input: &mut Input<'_>,
+/// A list as it is stored.
+struct Stored {
+    sent: Option<Timing>,
+    index: u32,
+    total: Vec<u64>,
+    /// Keys, and totals.
+    candidates: Vec<(Vec<u64>, Vec<u64>)>,
+    /// Which candidates have news, and what came for them, where that is kept.
+    news: Vec<(EntryId, Vec<u64>)>,
+    listed: Vec<Listed>,
+    other: Option<Sent>,
+}
+
+impl Stored {
+    /// Reads a list of entries whose keys are of `layout`.
+    fn read(
+        content: &mut Input<'_>,
+        layout: &KeyLayout,
         form: &Form<'_>,
-    ) -> Result<(), ImageError> {
-        let mut candidates = Candidates::default();
-        for _ in 0..input.number()? {
-            let key = form.key(input, &self.key)?;
-            let entry = candidates.insert(&self.layout, &key);
-            form.words(input, candidates.total_mut(&self.layout, entry))?;
+    ) -> Result<Self, ImageError> {
+        let (sent, index) = (sent(content)?, content.small()?);
+        let total = form.new_words(content)?;
+        let candidates = (0..content.number()?)
+            .map(|_| Ok((form.key(content, layout)?, form.new_words(content)?)))
+            .collect::<Result<Vec<_>, ImageError>>()?;
+        let entry = |input: &mut Input<'_>| -> Result<EntryId, ImageError> {
+            let place = input.small()?;
+            let is_known = (place as usize) < candidates.len();
+            is_known.then_some(place).ok_or(ImageError::Damaged("a list names no candidate"))
+        };
+        let (mut news, mut listed, mut other) = (Vec::new(), Vec::new(), None);
+        let count = content.number()?;
+        let has_values = content.byte()? != 0;
+        for _ in 0..count {
+            let place = entry(content)?;
+            news.push((place, if has_values { form.new_words(content)? } else { Vec::new() }));
         }
-        into.candidates = candidates;
-        Ok(())
+        for _ in 0..content.number()? {
+            let (entry, rank) = (entry(content)?, content.wide_signed()?);
+            listed.push(Listed { entry, rank, sent: read_last(content, form)? });
+        }
+        if content.byte()? != 0 {
+            other = Some(read_last(content, form)?);
+        }
+        Ok(Self { sent, index, total, candidates, news, listed, other })
     }
+}
+
+/// The list of an entry whose own keys are of `layout`, for people.
+pub(super) fn view(
+    content: &mut Input<'_>,
+    (window, layout): (Window, &KeyLayout),
+    form: &Form<'_>,
+) -> Result<WindowView, ImageError> {
+    let stored = Stored::read(content, layout, form)?;
+    let place = |entry: usize| {
+        let is_it = |listed: &Listed| listed.entry as usize == entry;
+        stored.listed.iter().position(is_it).and_then(|place| u32::try_from(place + 1).ok())
+    };
+    let listed = stored.candidates.iter().enumerate().map(|(entry, (key, total))| ListedView {
+        place: place(entry),
+        key: form.named(layout, key),
+        total: form.results((&**total).into()),
+    });
+    Ok(WindowView {
+        sent: stored.sent,
+        index: stored.index,
+        listed: listed.collect(),
+        total: Some(form.results((&*stored.total).into())),
+        ..WindowView::new(window)
+    })
 }

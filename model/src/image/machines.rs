@@ -5,7 +5,9 @@ use super::bytes::{Input, put_flags, put_number, put_signed};
 use super::dirty::Dirty;
 use super::form::{Form, put_sent, put_window, sent, window};
 use super::keyed::Keyed;
+use super::view::WindowView;
 use super::{ImageError, other_plan};
+use crate::aggregate::Values;
 use crate::kept::{Kept, KeptValue};
 use crate::key_machine::KeyMachine;
 use crate::machine_table::MachineTable;
@@ -50,11 +52,11 @@ fn put_open(open: &OpenWindow, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-fn open(
+/// A window as it is stored, and the values that it keeps.
+fn stored(
     input: &mut Input<'_>,
-    table: &MachineTable,
     form: &Form<'_>,
-) -> Result<OpenWindow, ImageError> {
+) -> Result<(OpenWindow, Vec<KeptValue>), ImageError> {
     let window = window(input)?;
     let flags = input.byte()?;
     let has = |flag| flags & flag != 0;
@@ -64,23 +66,15 @@ fn open(
     };
     let (hold, told) = (time(IS_HELD)?, time(IS_TOLD)?);
     let (trigger, rest) = postcard::take_from_bytes::<TriggerState>(input.0)?;
-    if !trigger.fits(&table.rules.trigger) {
-        return Err(other_plan("a trigger"));
-    }
     *input = Input(rest);
     let (delta, total) = (form.values(input)?, form.values(input)?);
     let mut owed = Vec::new();
     for _ in 0..input.number()? {
         owed.push(read_owed(input, form)?);
     }
-    let mut kept = Kept::new(&table.rules.keeps_values, form.aggregates());
-    if has(KEEPS_VALUES) {
-        for _ in 0..input.number()? {
-            let added = kept.add(read_kept(input, form)?, form.aggregates(), form.symbols);
-            added.map_err(|_| other_plan("a kept value"))?;
-        }
-    }
-    Ok(OpenWindow {
+    let kept = if has(KEEPS_VALUES) { input.number()? } else { 0 };
+    let kept = (0..kept).map(|_| read_kept(input, form)).collect::<Result<_, _>>()?;
+    let open = OpenWindow {
         window,
         delta,
         total,
@@ -92,11 +86,47 @@ fn open(
         is_withdrawn: has(IS_WITHDRAWN),
         told,
         rows,
-        kept,
+        kept: Kept::default(),
         has_news: has(HAS_NEWS),
         has_late: has(HAS_LATE),
         is_touched: false,
-    })
+    };
+    Ok((open, kept))
+}
+
+fn open(
+    input: &mut Input<'_>,
+    table: &MachineTable,
+    form: &Form<'_>,
+) -> Result<OpenWindow, ImageError> {
+    let (mut open, values) = stored(input, form)?;
+    if !open.trigger.fits(&table.rules.trigger) {
+        return Err(other_plan("a trigger"));
+    }
+    open.kept = Kept::new(&table.rules.keeps_values, form.aggregates());
+    for value in values {
+        let added = open.kept.add(value, form.aggregates(), form.symbols);
+        added.map_err(|_| other_plan("a kept value"))?;
+    }
+    Ok(open)
+}
+
+/// The windows of an entry, for people.
+pub(super) fn view(
+    content: &mut Input<'_>,
+    form: &Form<'_>,
+) -> Result<Vec<WindowView>, ImageError> {
+    let count = content.number()?;
+    let one = |_| {
+        let (open, _) = stored(content, form)?;
+        let results = |values: &Values| (!values.is_absent()).then(|| form.results(values.view()));
+        let (news, total) = (results(&open.delta), results(&open.total));
+        let OpenWindow { window, sent, index, trigger, has_news, .. } = open;
+        let news = news.filter(|_| has_news);
+        let trigger = Some(trigger);
+        Ok(WindowView { sent, index, news, total, trigger, ..WindowView::new(window) })
+    };
+    (0..count).map(one).collect()
 }
 
 fn put_owed(owed: &Owed, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {

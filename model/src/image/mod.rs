@@ -10,6 +10,7 @@
 
 mod begin;
 mod bytes;
+mod counting;
 mod cut;
 mod dirty;
 mod form;
@@ -21,9 +22,12 @@ mod machines;
 mod pages;
 mod part;
 mod restoration;
+mod rewriting;
 mod segment;
 mod sequences;
 mod slices;
+mod stored;
+mod view;
 mod windows;
 
 pub use begin::Begins;
@@ -34,8 +38,12 @@ pub(crate) use form::Form;
 pub(crate) use keyed::Keyed;
 pub use layout::{StageLayout, UnknownFunction};
 pub use log::Log;
+pub use part::StageStanding;
 pub use restoration::Restoration;
+pub use rewriting::Rewriter;
 pub use segment::{Segment, TableKind, pack};
+pub use stored::{Layouts, Reader, StoredEntry};
+pub use view::{EntryView, ListedView, Named, RecordView, SessionView, WindowView};
 
 use crate::cold::PageError;
 use crate::plan::Stage;
@@ -143,5 +151,5 @@ fn form<'a>(
         Machine::TopK(_) => true,
     };
     let key = stage.top_k.as_ref().map_or(&stage.key, |top_k| &top_k.parent);
-    Form::new((key, is_apart), stage, symbols)
+    Form::new((key, is_apart), &stage.aggregates, symbols)
 }

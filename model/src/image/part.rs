@@ -127,6 +127,15 @@ impl Shard {
 }
 
 impl ShardPart {
+    /// The part that `bytes` hold, of whatever plan it is.
+    fn of(bytes: &[u8]) -> Result<Self, ImageError> {
+        let (found, _) = postcard::take_from_bytes::<u32>(bytes)?;
+        if found != u32::from(IMAGE_VERSION) {
+            return Err(ImageError::Version { found });
+        }
+        Ok(postcard::from_bytes(bytes)?)
+    }
+
     /// The part that `bytes` hold, if it is of `plan`: its stages in plan order. What is not wanted
     /// is left out, and of what begins anew there is nothing in it.
     pub(super) fn read(
@@ -134,11 +143,7 @@ impl ShardPart {
         plan: &Plan,
         begins: Option<&Begins>,
     ) -> Result<Self, ImageError> {
-        let (found, _) = postcard::take_from_bytes::<u32>(bytes)?;
-        if found != u32::from(IMAGE_VERSION) {
-            return Err(ImageError::Version { found });
-        }
-        let part: Self = postcard::from_bytes(bytes)?;
+        let part = Self::of(bytes)?;
         let begins_anew = |name: &str| begins.is_some_and(|begins| begins.has(name));
         let goes_on = plan.stages.iter().any(|stage| !begins_anew(&stage.name));
         if goes_on && *part.engine != *plan.engine.name() {
@@ -160,8 +165,34 @@ impl ShardPart {
         }
         match parts.first() {
             Some((part, _)) => Err(other_plan(&format!("stage `{}`", part.name))),
-            None => Ok(Self { version: found, engine: part.engine, senders, stages }),
+            None => Ok(Self { version: part.version, engine: part.engine, senders, stages }),
         }
+    }
+}
+
+/// How far a stage has come in one shard, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StageStanding {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its input watermark.
+    pub watermark: Watermark,
+    /// What it has counted.
+    pub account: StageAccount,
+}
+
+impl StageStanding {
+    /// How far all stages have come in the shard whose part `bytes` are.
+    ///
+    /// # Errors
+    /// The bytes are damaged, or of another version.
+    pub fn all(bytes: &[u8]) -> Result<Vec<Self>, ImageError> {
+        let stages = ShardPart::of(bytes)?.stages.into_iter();
+        let standing = |part: StagePart| {
+            let StagePart { name, watermark, account, .. } = part;
+            Self { name, watermark, account }
+        };
+        Ok(stages.map(standing).collect())
     }
 }
 

@@ -1,27 +1,21 @@
 //! From the pieces of epochs back to shards, however many there are now.
 //!
 //! Pieces come newest epoch first, so that of every entry the first that comes is the one that
-//! counts; what is behind a base, or behind the end of an entry, is passed over. Every group goes to
-//! the shard that owns it now.
+//! counts (`counting`). Every group goes to the shard that owns it now.
 
 use super::bytes::Input;
+use super::counting::Counting;
 use super::dirty::Dirty;
 use super::part::{ShardPart, merged};
 use super::segment::{Shape, StoredSegment, TableId, entry, segments};
 use super::{Begins, ImageError, form, kinds, other_plan, pages, table_mut};
 use crate::epoch::Epoch;
-use crate::key::{KeyGroup, Placing};
+use crate::key::Placing;
 use crate::memory::RestoredPage;
 use crate::plan::{Plan, Stage};
 use crate::shard::Shard;
 use crate::symbol::Symbols;
-use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
-
-type Random = foldhash::fast::RandomState;
-
-/// Which entry of which table.
-type EntryName = (TableId, Box<[u8]>);
 
 /// Shards that become what the cuts of an epoch say.
 #[derive(Debug)]
@@ -29,14 +23,7 @@ pub struct Restoration {
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,
     shards: Vec<Shard>,
-    /// The epoch of the last base of a group: nothing before it counts.
-    based: HashMap<(TableId, KeyGroup), Epoch, Random>,
-    /// The epoch whose pieces come.
-    epoch: Epoch,
-    /// Entries that have gone in a later one.
-    gone: HashSet<EntryName, Random>,
-    /// Entries that have gone in this one: it may have them anew.
-    gone_now: Vec<EntryName>,
+    counting: Counting,
     begins: Option<Begins>,
     /// Whether the next cut hands over everything, so that nothing of what is read here is read
     /// again: it holds what is forgotten, or what lies in another group now.
@@ -92,10 +79,7 @@ impl Restoration {
             plan,
             symbols,
             shards: made,
-            based: HashMap::default(),
-            epoch: Epoch::NONE,
-            gone: HashSet::default(),
-            gone_now: Vec::new(),
+            counting: Counting::default(),
             is_rewritten: begins.as_ref().is_some_and(|begins| !begins.stages.is_empty()),
             begins,
         })
@@ -106,9 +90,7 @@ impl Restoration {
     /// # Errors
     /// The bytes are damaged, of another version, or of another plan.
     pub fn take(&mut self, epoch: Epoch, piece: &[u8]) -> Result<(), ImageError> {
-        if std::mem::replace(&mut self.epoch, epoch) != epoch {
-            self.gone.extend(self.gone_now.drain(..));
-        }
+        self.counting.begin(epoch);
         segments(piece)?.try_for_each(|segment| self.take_segment(epoch, segment?))
     }
 
@@ -131,12 +113,8 @@ impl Restoration {
             return Err(other_plan(&format!("stage `{}`", segment.stage)));
         };
         let table_id = TableId { stage: stage.id, kind };
-        let based = self.based.get(&(table_id, group));
-        if based.is_some_and(|based| epoch < *based) {
+        if !self.counting.counts((table_id, group), is_base) {
             return Ok(());
-        }
-        if is_base {
-            self.based.insert((table_id, group), epoch);
         }
         Shape::of(stage).check(shape)?;
         if kind.in_pages().is_some() && begins.is_some_and(Begins::changes) {
@@ -166,9 +144,7 @@ impl Restoration {
         while !entries.is_empty() {
             let (name, content) = entry(&mut entries)?;
             count = count.saturating_add(1);
-            if content.is_empty() {
-                self.gone_now.push((table_id, name.0.into()));
-            } else if !is_gone(&self.gone, table_id, name) {
+            if self.counting.is_there(table_id, name, content) {
                 installed.extend(table.install(name, content, &form)?);
             }
         }
@@ -196,11 +172,7 @@ impl Restoration {
         let mut placing = Placing::of_stage(&plan, stage);
         while !entries.is_empty() {
             let (name, content) = entry(&mut entries)?;
-            if content.is_empty() {
-                self.gone_now.push((table_id, name.0.into()));
-                continue;
-            }
-            if is_gone(&self.gone, table_id, name) {
+            if !self.counting.is_there(table_id, name, content) {
                 continue;
             }
             let machines = self.shards.first().and_then(|s| s.machines.get(stage.id.index()));
@@ -243,9 +215,4 @@ impl Restoration {
         }
         self.shards
     }
-}
-
-/// Whether an entry has gone in a later epoch.
-fn is_gone(gone: &HashSet<EntryName, Random>, table: TableId, name: Input<'_>) -> bool {
-    !gone.is_empty() && gone.contains(&(table, name.0.into()))
 }

@@ -69,6 +69,22 @@ impl TableKind {
         }
     }
 
+    /// The name of a table of entries, for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Windows | Self::WindowPages => "windows",
+            Self::Slices | Self::SlicePages => "slices",
+            Self::Machines | Self::MachinePages => "machines",
+            Self::Lists | Self::ListPages => "lists",
+            Self::Sequences => "sequences",
+        }
+    }
+
+    /// The table of entries of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.in_pages().is_none() && kind.name() == name)
+    }
+
     /// Its number as it is stored. Never changed.
     const fn number(self) -> u8 {
         match self {
@@ -158,18 +174,11 @@ pub fn pack(
 
 fn put_segment(piece: &mut Vec<u8>, segment: &Segment, plan: &Plan) {
     let Some(stage) = plan.stages.get(segment.table.stage.index()) else { return };
-    if piece.is_empty() {
-        put_number(piece, u64::from(IMAGE_VERSION));
-    }
-    put_bytes(piece, stage.name.as_bytes());
-    piece.push(segment.table.kind.number());
-    put_number(piece, u64::from(segment.group.0));
-    piece.push(u8::from(segment.is_base));
-    let shape = Shape::of(stage);
-    put_number(piece, shape.fields);
-    put_number(piece, shape.words);
-    piece.push(u8::from(shape.has_total));
-    put_bytes(piece, &segment.entries);
+    let Segment { table, group, is_base, entries } = segment;
+    let (kind, shape, entries) = (table.kind, Shape::of(stage), Input(entries));
+    let stage = &*stage.name;
+    let stored = StoredSegment { stage, kind, group: *group, is_base: *is_base, shape, entries };
+    stored.put(piece);
 }
 
 /// A segment of a piece that is read.
@@ -180,6 +189,23 @@ pub(super) struct StoredSegment<'a> {
     pub(super) is_base: bool,
     pub(super) shape: Shape,
     pub(super) entries: Input<'a>,
+}
+
+impl StoredSegment<'_> {
+    /// Appends the segment to a piece.
+    pub(super) fn put(&self, piece: &mut Vec<u8>) {
+        if piece.is_empty() {
+            put_number(piece, u64::from(IMAGE_VERSION));
+        }
+        put_bytes(piece, self.stage.as_bytes());
+        piece.push(self.kind.number());
+        put_number(piece, u64::from(self.group.0));
+        piece.push(u8::from(self.is_base));
+        put_number(piece, self.shape.fields);
+        put_number(piece, self.shape.words);
+        piece.push(u8::from(self.shape.has_total));
+        put_bytes(piece, self.entries.0);
+    }
 }
 
 /// The segments of a piece.

@@ -6,82 +6,99 @@ use super::bytes::{Input, put_flags, put_number, put_signed};
 use super::dirty::Dirty;
 use super::form::Form;
 use super::keyed::Keyed;
+use super::view::{RecordView, SessionView};
+use crate::aggregate::AggregateLayout;
 use crate::pane::Timing;
 use crate::sequence::{
     Cause, Class, Closed, Closing, Entry, Issued, Marks, Rules, SequenceTable, Sessions, small,
     typed,
 };
 use crate::time::{EventTime, Span};
-use crate::value::Type;
+use crate::value::{Datum, Type};
 
 const IS_TOLD_EARLY: u8 = 1;
 const WAITS: u8 = 2;
 
-/// The types of what a record holds beside its place: of the reason, and of what is carried.
-struct Kinds {
+/// How a record is written, beside its place.
+#[derive(Debug)]
+pub(super) struct Records {
+    /// Whether records tell which of them are copies.
+    has_id: bool,
+    /// The types of the reason, and of what is carried.
     reason: Type,
     carried: Vec<Type>,
 }
 
-impl Kinds {
-    fn of(rules: &Rules, form: &Form<'_>) -> Self {
+impl Records {
+    /// Of a sequence with these results, which takes over fields of these names.
+    pub(super) fn new<'a>(
+        aggregates: &AggregateLayout,
+        carried: impl Iterator<Item = &'a str>,
+        has_id: bool,
+    ) -> Self {
         let type_of = |name: &str| {
-            let aggregates = form.aggregates();
             let found = aggregates.find(name).and_then(|at| aggregates.accumulators().get(at));
             found.map_or(Type::Text, |field| field.ty)
         };
-        let carried = rules.spec.carried.iter().map(|carried| type_of(&carried.field));
-        Self { reason: type_of("reason"), carried: carried.collect() }
+        Self { has_id, reason: type_of("reason"), carried: carried.map(type_of).collect() }
+    }
+
+    fn of(rules: &Rules, form: &Form<'_>) -> Self {
+        let carried = rules.spec.carried.iter().map(|carried| &*carried.field);
+        Self::new(form.aggregates(), carried, rules.has_id())
+    }
+
+    /// The values of a record beside its place: the status, the reason, and what is carried.
+    pub(super) fn values(&self, entry: &Entry) -> (Datum, Datum, Vec<Datum>) {
+        let carried = self.carried.iter().enumerate();
+        let carried = carried.map(|(field, ty)| typed(entry.carried(field), *ty));
+        let (status, reason) = (entry.status(), entry.reason());
+        (typed(status, Type::Text), typed(reason, self.reason), carried.collect())
     }
 }
 
-fn put_entry(entry: &Entry, (rules, kinds): (&Rules, &Kinds), form: &Form<'_>, out: &mut Vec<u8>) {
+fn put_entry(entry: &Entry, records: &Records, form: &Form<'_>, out: &mut Vec<u8>) {
     put_signed(out, entry.time.as_millis());
     put_number(out, u64::from(entry.partition));
     put_number(out, entry.offset);
     out.extend_from_slice(&[entry.step, entry.class as u8, entry.marks.0]);
-    if rules.has_id() {
+    if records.has_id {
         out.extend_from_slice(&entry.id.to_le_bytes());
     }
-    form.put_datum(out, typed(entry.status(), Type::Text));
-    form.put_datum(out, typed(entry.reason(), kinds.reason));
-    for (field, ty) in kinds.carried.iter().enumerate() {
-        form.put_datum(out, typed(entry.carried(field), *ty));
-    }
+    let (status, reason, carried) = records.values(entry);
+    form.put_datum(out, status);
+    form.put_datum(out, reason);
+    carried.into_iter().for_each(|value| form.put_datum(out, value));
 }
 
-fn entry(
-    input: &mut Input<'_>,
-    (rules, kinds): (&Rules, &Kinds),
-    form: &Form<'_>,
-) -> Result<Entry, ImageError> {
+fn entry(input: &mut Input<'_>, records: &Records, form: &Form<'_>) -> Result<Entry, ImageError> {
     let time = EventTime::from_millis(input.signed()?);
     let (partition, offset) = (input.small()?, input.number()?);
     let [step, class, marks] = input.array()?;
     let class = Class::ALL.into_iter().find(|known| *known as u8 == class);
     let class = class.ok_or(ImageError::Damaged("a status is of no known kind"))?;
-    let id = if rules.has_id() { u64::from_le_bytes(input.array()?) } else { 0 };
+    let id = if records.has_id { u64::from_le_bytes(input.array()?) } else { 0 };
     let mut entry = Entry::new(time, (partition, offset), (step, class));
     (entry.id, entry.marks) = (id, Marks(marks));
     entry.set_status(small(form.datum(input, (Type::Text, "status"))?));
-    entry.set_reason(small(form.datum(input, (kinds.reason, "reason"))?));
-    for (field, ty) in kinds.carried.iter().enumerate() {
+    entry.set_reason(small(form.datum(input, (records.reason, "reason"))?));
+    for (field, ty) in records.carried.iter().enumerate() {
         entry.set_carried(field, small(form.datum(input, (*ty, "what a session takes over"))?));
     }
     Ok(entry)
 }
 
-fn put_entries(entries: &[Entry], with: (&Rules, &Kinds), form: &Form<'_>, out: &mut Vec<u8>) {
+fn put_entries(entries: &[Entry], records: &Records, form: &Form<'_>, out: &mut Vec<u8>) {
     put_number(out, entries.len() as u64);
-    entries.iter().for_each(|entry| put_entry(entry, with, form, out));
+    entries.iter().for_each(|entry| put_entry(entry, records, form, out));
 }
 
 fn entries(
     input: &mut Input<'_>,
-    with: (&Rules, &Kinds),
+    records: &Records,
     form: &Form<'_>,
 ) -> Result<Vec<Entry>, ImageError> {
-    (0..input.number()?).map(|_| entry(input, with, form)).collect()
+    (0..input.number()?).map(|_| entry(input, records, form)).collect()
 }
 
 fn put_issued(issued: Issued, out: &mut Vec<u8>) {
@@ -107,7 +124,7 @@ fn span(input: &mut Input<'_>) -> Result<Option<Span>, ImageError> {
     Ok((millis != i64::MAX).then(|| Span::from_millis(millis)))
 }
 
-fn put_closed(closed: &Closed, with: (&Rules, &Kinds), form: &Form<'_>, out: &mut Vec<u8>) {
+fn put_closed(closed: &Closed, records: &Records, form: &Form<'_>, out: &mut Vec<u8>) {
     out.push(closed.closing.cause as u8);
     put_signed(out, closed.closing.at.as_millis());
     out.push(match closed.timing {
@@ -118,14 +135,10 @@ fn put_closed(closed: &Closed, with: (&Rules, &Kinds), form: &Form<'_>, out: &mu
     });
     put_issued(closed.issued, out);
     put_span(closed.gone_at, out);
-    put_entries(&closed.entries, with, form, out);
+    put_entries(&closed.entries, records, form, out);
 }
 
-fn closed(
-    input: &mut Input<'_>,
-    with: (&Rules, &Kinds),
-    form: &Form<'_>,
-) -> Result<Closed, ImageError> {
+fn closed(input: &mut Input<'_>, records: &Records, form: &Form<'_>) -> Result<Closed, ImageError> {
     let cause = input.byte()?;
     let cause = Cause::ALL.into_iter().find(|known| *known as u8 == cause);
     let cause = cause.ok_or(ImageError::Damaged("a session is closed for no known reason"))?;
@@ -137,9 +150,27 @@ fn closed(
         timing: timing.ok_or(ImageError::Damaged("a session was told at no known time"))?,
         issued: issued(input)?,
         gone_at: span(input)?,
-        entries: entries(input, with, form)?,
+        entries: entries(input, records, form)?,
         late: 0,
     })
+}
+
+/// The sessions of a key.
+pub(super) fn sessions(
+    input: &mut Input<'_>,
+    records: &Records,
+    form: &Form<'_>,
+) -> Result<Sessions, ImageError> {
+    let flags = input.byte()?;
+    let released = input.number()? as usize;
+    let seen = span(input)?.unwrap_or_default();
+    let waits_since = if flags & WAITS != 0 { span(input)? } else { None };
+    let early = if flags & IS_TOLD_EARLY != 0 { Some(Box::new(issued(input)?)) } else { None };
+    let entries = entries(input, records, form)?;
+    let closed = (0..input.number()?).map(|_| closed(input, records, form));
+    let closed = closed.collect::<Result<Vec<_>, _>>()?;
+    let released = released.min(entries.len());
+    Ok(Sessions { entries, released, early, closed, seen, waits_since })
 }
 
 impl Keyed for SequenceTable {
@@ -157,9 +188,8 @@ impl Keyed for SequenceTable {
 
     fn put(&self, entry: u32, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {
         let Some(actor) = self.actor(entry) else { return Ok(()) };
-        let (sessions, rules) = (&actor.sessions, &self.frame.rules);
-        let kinds = Kinds::of(rules, form);
-        let with = (rules, &kinds);
+        let sessions = &actor.sessions;
+        let records = &Records::of(&self.frame.rules, form);
         let flags =
             [(sessions.early.is_some(), IS_TOLD_EARLY), (sessions.waits_since.is_some(), WAITS)];
         put_flags(out, &flags);
@@ -171,9 +201,9 @@ impl Keyed for SequenceTable {
         if let Some(early) = &sessions.early {
             put_issued(**early, out);
         }
-        put_entries(&sessions.entries, with, form, out);
+        put_entries(&sessions.entries, records, form, out);
         put_number(out, sessions.closed.len() as u64);
-        sessions.closed.iter().for_each(|closed| put_closed(closed, with, form, out));
+        sessions.closed.iter().for_each(|closed| put_closed(closed, records, form, out));
         Ok(())
     }
 
@@ -187,20 +217,50 @@ impl Keyed for SequenceTable {
         if self.number_of(&key).is_some() {
             return Ok(None);
         }
-        let rules = &self.frame.rules;
-        let kinds = Kinds::of(rules, form);
-        let with = (rules, &kinds);
-        let input = &mut content;
-        let flags = input.byte()?;
-        let released = input.number()? as usize;
-        let seen = span(input)?.unwrap_or_default();
-        let waits_since = if flags & WAITS != 0 { span(input)? } else { None };
-        let early = if flags & IS_TOLD_EARLY != 0 { Some(Box::new(issued(input)?)) } else { None };
-        let entries = entries(input, with, form)?;
-        let closed = (0..input.number()?).map(|_| closed(input, with, form));
-        let closed = closed.collect::<Result<Vec<_>, _>>()?;
-        let released = released.min(entries.len());
-        let sessions = Sessions { entries, released, early, closed, seen, waits_since };
+        let records = Records::of(&self.frame.rules, form);
+        let sessions = sessions(&mut content, &records, form)?;
         Ok(Some(self.restore(&key, sessions)))
     }
+}
+
+/// The sessions of an entry, for people: those that are closed, then what goes on.
+pub(super) fn view(
+    content: &mut Input<'_>,
+    (steps, records): (&[Box<str>], &Records),
+    form: &Form<'_>,
+) -> Result<Vec<SessionView>, ImageError> {
+    let Sessions { entries, early, closed, .. } = sessions(content, records, form)?;
+    let record = |entry: &Entry| {
+        let (status, reason, carried) = records.values(entry);
+        let value = |datum: Datum| datum.value(form.symbols);
+        RecordView {
+            time: entry.time,
+            place: (entry.partition, entry.offset),
+            step: steps.get(usize::from(entry.step)).cloned().unwrap_or_default(),
+            status: value(status),
+            reason: value(reason),
+            carried: carried.into_iter().map(value).collect(),
+            is_late: entry.marks.is_late(),
+            is_told: entry.marks.is_told(),
+            copies: entry.marks.copies(),
+        }
+    };
+    let mut views: Vec<_> = closed
+        .iter()
+        .map(|closed| SessionView {
+            closed: Some((closed.closing.cause.name(), closed.closing.at)),
+            told: Some((closed.issued.id, closed.issued.revision)),
+            timing: Some(closed.timing),
+            records: closed.entries.iter().map(record).collect(),
+        })
+        .collect();
+    if !entries.is_empty() {
+        views.push(SessionView {
+            closed: None,
+            told: early.map(|issued| (issued.id, issued.revision)),
+            timing: None,
+            records: entries.iter().map(record).collect(),
+        });
+    }
+    Ok(views)
 }

@@ -5,8 +5,9 @@ use super::bytes::{Input, put_number, put_signed};
 use super::dirty::Dirty;
 use super::form::Form;
 use super::keyed::Keyed;
+use super::view::WindowView;
 use crate::sliding::SlidingTable;
-use crate::time::EventTime;
+use crate::time::{EventTime, Window};
 
 impl Keyed for SlidingTable {
     fn entries(&self) -> Vec<u32> {
@@ -41,9 +42,28 @@ impl Keyed for SlidingTable {
             return Ok(None);
         }
         for _ in 0..content.number()? {
-            let start = EventTime::from_millis(content.signed()?);
-            self.restore(&key, start, &form.new_words(&mut content)?);
+            let (start, words) = stored(&mut content, form)?;
+            self.restore(&key, start, &words);
         }
         Ok(self.find(&key))
     }
+}
+
+/// A slice as it is stored: its start, and its words.
+fn stored(content: &mut Input<'_>, form: &Form<'_>) -> Result<(EventTime, Vec<u64>), ImageError> {
+    Ok((EventTime::from_millis(content.signed()?), form.new_words(content)?))
+}
+
+/// The slices of an entry, for people.
+pub(super) fn view(
+    content: &mut Input<'_>,
+    form: &Form<'_>,
+) -> Result<Vec<WindowView>, ImageError> {
+    let count = content.number()?;
+    let one = |_| {
+        let (start, words) = stored(content, form)?;
+        let news = Some(form.results((&*words).into()));
+        Ok(WindowView { is_slice: true, news, ..WindowView::new(Window::new(start, start)) })
+    };
+    (0..count).map(one).collect()
 }

@@ -8,9 +8,12 @@ use super::bytes::{Input, put_number};
 use super::dirty::Dirty;
 use super::form::{Form, put_sent, put_window, sent, window};
 use super::keyed::Keyed;
+use super::view::WindowView;
 use super::{ImageError, other_plan};
 use crate::cells::{CellId, Meta};
+use crate::pane::Timing;
 use crate::table::KeyTable;
+use crate::time::Window;
 
 const HAS_NEWS: u8 = 1;
 const HAS_TOTAL: u8 = 2;
@@ -68,32 +71,66 @@ impl Keyed for KeyTable {
         let (key, named) = form.name(&mut name)?;
         let mut head = None;
         for number in 0..content.number()? {
-            let window = match named {
-                Some(window) => window,
-                None => window(&mut content)?,
-            };
+            let stored = stored(&mut content, named, form)?;
             let hash = self.cells.hash(&key);
-            if number == 0 && self.cells.head(hash, &key, window).is_some() {
+            if number == 0 && self.cells.head(hash, &key, stored.window).is_some() {
                 return Ok(None);
             }
-            let flags = content.byte()?;
-            let has_news = flags & HAS_NEWS != 0;
-            let (sent, index) = (sent(&mut content)?, content.small()?);
+            let Stored { window, sent, index, delta, total: stored } = stored;
             let words = form.aggregates().words();
-            let mut delta = vec![0; words];
-            if has_news {
-                form.words(&mut content, &mut delta)?;
-            }
             let mut total = self.rules.keeps_total.then(|| vec![0; words]);
-            if flags & HAS_TOTAL != 0 {
-                let Some(total) = &mut total else {
-                    return Err(other_plan("the accumulation mode"));
-                };
-                form.words(&mut content, total)?;
+            if let Some(stored) = stored {
+                total.as_mut().ok_or_else(|| other_plan("the accumulation mode"))?;
+                total = Some(stored);
             }
+            let has_news = delta.is_some();
+            let delta = delta.unwrap_or_else(|| vec![0; words]);
             let meta = Meta { index, has_news, is_touched: false, sent, is_used: true };
             head = Some(self.restore(&key, window, meta, (&delta, total.as_deref())));
         }
         Ok(head)
     }
+}
+
+/// A window as it is stored.
+struct Stored {
+    window: Window,
+    sent: Option<Timing>,
+    index: u32,
+    delta: Option<Vec<u64>>,
+    total: Option<Vec<u64>>,
+}
+
+fn stored(
+    content: &mut Input<'_>,
+    named: Option<Window>,
+    form: &Form<'_>,
+) -> Result<Stored, ImageError> {
+    let window = match named {
+        Some(window) => window,
+        None => window(content)?,
+    };
+    let flags = content.byte()?;
+    let (sent, index) = (sent(content)?, content.small()?);
+    let mut words = |flag| -> Result<_, ImageError> {
+        if flags & flag == 0 { Ok(None) } else { Ok(Some(form.new_words(content)?)) }
+    };
+    let (delta, total) = (words(HAS_NEWS)?, words(HAS_TOTAL)?);
+    Ok(Stored { window, sent, index, delta, total })
+}
+
+/// The windows of an entry, for people.
+pub(super) fn view(
+    content: &mut Input<'_>,
+    named: Option<Window>,
+    form: &Form<'_>,
+) -> Result<Vec<WindowView>, ImageError> {
+    let count = content.number()?;
+    let one = |_| {
+        let Stored { window, sent, index, delta, total } = stored(content, named, form)?;
+        let results = |words: Vec<u64>| form.results((&*words).into());
+        let (news, total) = (delta.map(results), total.map(results));
+        Ok(WindowView { sent, index, news, total, ..WindowView::new(window) })
+    };
+    (0..count).map(one).collect()
 }

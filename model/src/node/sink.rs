@@ -20,8 +20,8 @@ pub struct Overtaken {
 /// What a sink knows of the order of what comes.
 #[derive(Debug, Clone)]
 pub struct SinkOrder {
-    /// By stage.
-    windows: Vec<WindowFn>,
+    /// By stage; none of a sequence, whose records say when a session began, and come when it is over.
+    windows: Vec<Option<WindowFn>>,
     /// What each shard has let pass. Rises only (WM-1).
     passed: Vec<Watermark>,
     /// Shards that have not ended. Falls only.
@@ -31,8 +31,10 @@ pub struct SinkOrder {
 impl SinkOrder {
     /// Nothing has come.
     pub fn new(plan: &Plan, shards: usize) -> Self {
+        let stages = plan.stages.iter();
+        let windows = stages.map(|stage| stage.sequence.is_none().then_some(stage.window));
         Self {
-            windows: plan.stages.iter().map(|stage| stage.window).collect(),
+            windows: windows.collect(),
             passed: vec![Watermark::MIN; shards],
             open_shards: shards,
         }
@@ -44,7 +46,7 @@ impl SinkOrder {
     /// One of them was overtaken.
     pub fn panes(&self, shard: usize, panes: &PaneBatch) -> Result<(), Overtaken> {
         let stage = panes.stage;
-        let (Some(passed), Some(window)) =
+        let (Some(passed), Some(Some(window))) =
             (self.passed.get(shard).copied(), self.windows.get(stage.index()))
         else {
             return Ok(());
@@ -78,9 +80,13 @@ mod tests {
     use super::*;
     use crate::aggregate::ValuesRef;
     use crate::pane::{AccumulationMode, PaneMeta};
+    use crate::plan::{Grouping, Job, KeyColumn};
     use crate::planner::plan;
+    use crate::row::Field;
+    use crate::sequence::machine_tests::wifi;
     use crate::shard_tests::{grouping, job};
     use crate::time::{EventTime, Span, Window};
+    use crate::value::Type;
     use crate::window::Touching;
 
     fn panes(kind: PaneKind, timing: Timing) -> PaneBatch {
@@ -126,6 +132,19 @@ mod tests {
             let checked = order.panes(shard, &panes(kind, timing));
             assert_eq!(checked.is_err(), is_overtaken, "{kind:?} {timing:?} {passed} {window:?}");
         }
+    }
+
+    #[test]
+    fn a_session_comes_when_it_is_over_however_long_ago_it_began() {
+        let sessions = Grouping {
+            sinks: vec!["out".into()],
+            ..Grouping::sequence("s", vec![KeyColumn::plain("client")], wifi())
+        };
+        let fields = ["client", "step", "status"].map(|name| Field::new(name, Type::Text));
+        let job = Job::new("p", fields.to_vec(), vec![sessions]);
+        let mut order = SinkOrder::new(&plan(&job).unwrap(), 1);
+        order.passed(0, Watermark(EventTime::from_millis(1_000)));
+        order.panes(0, &panes(PaneKind::Insert, Timing::OnTime)).unwrap();
     }
 
     #[test]

@@ -25,6 +25,6 @@ pub(crate) use sessions::{Closed, Sessions};
 pub(crate) use table::SequenceTable;
 
 #[cfg(test)]
-mod machine_tests;
+pub(crate) mod machine_tests;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ mod state;
 pub use condition::Condition;
 pub use safety::{Closing, Earliest};
 pub(crate) use state::Arrival;
-pub use state::{Facts, TriggerState};
+pub use state::{Facts, Remembered, TriggerState};
 
 use crate::aggregate::AggregateLayout;
 use crate::symbol::Symbols;

@@ -69,7 +69,29 @@ pub struct TriggerState {
     children: Vec<TriggerState>,
 }
 
+/// Something that a trigger remembers, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remembered {
+    /// Records or bytes since it fired.
+    Count(u64),
+    /// When the clock fires it.
+    Deadline(ProcessingTime),
+    /// That it will not fire any more.
+    Finished,
+}
+
 impl TriggerState {
+    /// What it remembers, and those inside it.
+    pub fn remembered(&self) -> Vec<Remembered> {
+        let own = [
+            (self.count > 0).then_some(Remembered::Count(self.count)),
+            self.deadline.map(Remembered::Deadline),
+            self.is_finished.then_some(Remembered::Finished),
+        ];
+        let inner = self.children.iter().flat_map(Self::remembered);
+        own.into_iter().flatten().chain(inner).collect()
+    }
+
     /// The state of a trigger that has seen nothing.
     pub fn new(trigger: &Trigger) -> Self {
         Self { children: trigger.children().map(Self::new).collect(), ..Self::default() }
