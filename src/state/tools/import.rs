@@ -6,6 +6,7 @@
 use super::lines::{EXPORT_VERSION, End, Entry, Head, Line, Part, from_hex};
 use super::opened::layouts;
 use super::{ImportArgs, ToolError};
+use crate::failure::tell;
 use crate::state::manifest::Manifest;
 use nilometer_connectors::store::database::Database;
 use nilometer_connectors::store::{AbortFile, Directory, Store};
@@ -39,10 +40,11 @@ pub(super) fn execute(args: &ImportArgs) -> Result<(), ToolError> {
         .map_err(ToolError::from)
         .and_then(|store| import(store, &mut lines, (&head, &aborts)));
     match imported {
-        Ok(entries) => Ok(crate::failure::tell(&format!(
-            "imported epoch {} of pipeline `{}`: what is kept of {entries} keys and windows\n",
-            head.epoch, head.pipeline
-        ))),
+        Ok(entries) => {
+            let Head { epoch, pipeline, .. } = &head;
+            tell(&format!("imported epoch {epoch} of pipeline `{pipeline}`: {entries} entries\n"));
+            Ok(())
+        }
         Err(error) => {
             clear(&args.dir, was_there);
             Err(error)
