@@ -2,7 +2,7 @@
 
 use super::opened::Opened;
 use super::{Format, ListArgs, ToolError};
-use crate::standing::{describe, instant};
+use crate::standing::{Names, describe, instant};
 use crate::summary_table::grouped;
 use crate::text_table::text_table;
 use nilometer_actors::checkpoint::{Checkpoint, sink_name};
@@ -100,8 +100,9 @@ impl Listing {
             let is_exact = cut.as_ref().is_some_and(|cut| cut.is_exact);
             SourceRow { name: source.name.clone(), records_read: read, is_exact }
         });
-        let names: Vec<Arc<str>> =
-            manifest.sources.iter().map(|source| Arc::from(&*source.name)).collect();
+        let named = manifest.sources.iter().map(|source| Arc::from(&*source.name));
+        let named: Vec<Arc<str>> = named.collect();
+        let names = Names { sources: &named, holder: None };
         Ok(Self {
             dir: opened.path.clone(),
             pipeline: opened.look.pipeline().into(),
@@ -114,7 +115,7 @@ impl Listing {
             stages: stages(opened, &checkpoint)?,
             sources: sources.collect(),
             sinks: sinks(opened, &checkpoint)?,
-            standing: describe(&checkpoint.coordinator.standing(), &names),
+            standing: describe(&checkpoint.coordinator.standing(), names),
         })
     }
 
