@@ -140,7 +140,7 @@ fn a_topic_that_is_not_there_yet_is_waited_for() {
 /// The sink takes nothing for three times as long as the group waits for a poll.
 #[test]
 fn a_sink_that_hangs_stops_the_reading_and_not_the_polling() {
-    const INTERVAL: Duration = Duration::from_secs(3);
+    const INTERVAL: Duration = Duration::from_secs(10);
     let broker = Broker::shared();
     broker.topic("hang", 2);
     let mut book = Book::default();

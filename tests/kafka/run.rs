@@ -215,14 +215,25 @@ impl Book {
     /// on, some ten out of their order.
     pub(crate) fn fill(&mut self, partitions: i32, (first, count): (i64, i64)) {
         for number in first..first + count {
-            let time = 1_700_000_000_000 + number - (number * 7) % 10;
-            let (key, value) = (format!("k{}", number % 5), number % 97 - 40);
-            let text = format!("{{\"ts\":{time},\"k\":\"{key}\",\"v\":{value}}}");
             let partition = i32::try_from((number * 31 / 7) % i64::from(partitions)).unwrap();
-            self.values.push((partition, time, text));
-            let result = self.results.entry((key, time - time.rem_euclid(1_000))).or_default();
-            *result = (result.0 + 1, result.1 + value);
+            self.put(partition, 1_700_000_000_000 + number - (number * 7) % 10, number);
         }
+    }
+
+    /// `count` records that come too late for the first result of their windows, but not too late.
+    pub(crate) fn fill_late(&mut self, partitions: i32, count: i64) {
+        for number in 0..count {
+            let partition = i32::try_from(number % i64::from(partitions)).unwrap();
+            self.put(partition, 1_700_000_000_000 + number * 100, number);
+        }
+    }
+
+    fn put(&mut self, partition: i32, time: i64, number: i64) {
+        let (key, value) = (format!("k{}", number % 5), number % 97 - 40);
+        let text = format!("{{\"ts\":{time},\"k\":\"{key}\",\"v\":{value}}}");
+        self.values.push((partition, time, text));
+        let result = self.results.entry((key, time - time.rem_euclid(1_000))).or_default();
+        *result = (result.0 + 1, result.1 + value);
     }
 
     pub(crate) fn records(&self) -> Vec<crate::broker::Given<'_>> {

@@ -2,6 +2,7 @@
 
 use crate::broker::Broker;
 use crate::place::Place;
+use crate::restart::Dice;
 use crate::run::{Book, results_of, sums_to_topic};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
@@ -92,47 +93,55 @@ fn first_and_late(place: &Place, broker: &Broker, topic: &str) -> String {
     run.stop()
 }
 
-/// Runs until `kills` have come; the last run goes to the end.
-fn kill_and_go_on(name: &str, kills: u64, seed: u64) {
-    let broker = Broker::shared();
-    broker.topic(name, 6);
-    let topic = format!("{name}-sums");
-    broker.topic(&topic, 2);
+/// How often, unless the environment says otherwise.
+fn times(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|times| times.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Six partitions, disorder, late records; killed at any time, also while the broker is away.
+#[test]
+fn whoever_is_killed_lets_each_result_out_once() {
+    let (kills, outages) = (times("KAFKA_KILLS", 10), times("KAFKA_OUTAGES", 1));
+    let seed = times("KAFKA_SEED", 7);
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start_in(folder.path(), &[]);
+    broker.topic("once", 6);
+    broker.topic("once-sums", 2);
     let mut book = Book::default();
     book.fill(6, (0, 120_000));
-    broker.produce(name, &book.records());
+    book.fill_late(6, 1_000);
+    broker.produce("once", &book.records());
     let options =
         "options = { \"fetch.message.max.bytes\" = 10000, \"queued.min.messages\" = 200 }";
     let source = format!("until = \"now\"\n{options}\n{BOUNDED}");
     let limits = "\n[limits]\nbatch_records = 200\nin_flight_records = 2000\n";
-    let pipeline = sums_to_topic(&broker.address, name, (&source, "")) + STATE + limits;
-    let place = Place::new(&pipeline.replace("fixed = \"1s\"", "fixed = \"100ms\""));
-    let mut dice = crate::restart::Dice(seed);
+    let place =
+        Place::new(&(sums_to_topic(&broker.address, "once", (&source, "")) + STATE + limits));
+    let mut dice = Dice(seed);
     let mut in_the_middle = 0;
     for kill in 0..kills {
         let mut run = place.start(&[]);
-        let before = broker.read(&topic).len();
+        let before = broker.read("once-sums").len();
         if kill % 2 == 0 {
-            run.until("it goes on", || broker.read(&topic).len() > before || before > 5_000);
+            let goes_on = |found: usize| found > before || found >= book.results.len();
+            run.until("it goes on", || goes_on(broker.read("once-sums").len()));
         }
-        run.listen(Duration::from_millis(dice.roll(if kill % 2 == 0 { 300 } else { 2_000 })));
+        run.listen(Duration::from_millis(dice.roll(if kill % 2 == 0 { 300 } else { 3_000 })));
+        let is_outage = kill * outages / kills != (kill + 1) * outages / kills;
+        if is_outage {
+            broker.stop();
+            run.listen(Duration::from_millis(dice.roll(1_000)));
+        }
         run.kill();
-        let found = broker.read(&topic).len();
-        in_the_middle += usize::from(found > 0 && found < 6_000);
+        if is_outage {
+            broker.start_again();
+        }
+        let found = broker.read("once-sums").len();
+        in_the_middle += usize::from(found > 0 && found < book.results.len());
     }
     let said = place.run(&[], 0);
     assert!(in_the_middle > 0, "KAFKA_SEED={seed}: no kill came in the middle");
-    let found = results_of(broker, &topic);
-    let total = |results: &mut dyn Iterator<Item = &(i64, i64)>| {
-        results.fold((0, 0), |(count, sum), (n, s)| (count + n, sum + s))
-    };
-    let expected = total(&mut book.results.values());
-    assert_eq!(total(&mut found.values()), expected, "KAFKA_SEED={seed}\n{said}");
-    let committed = broker.committed(&format!("{name}-readers"), name, 6);
-    assert_eq!(committed.iter().flatten().sum::<i64>(), 120_000, "{committed:?}");
-}
-
-#[test]
-fn whoever_is_killed_lets_each_result_out_once() {
-    kill_and_go_on("once", 10, 7);
+    assert_eq!(results_of(&broker, "once-sums"), book.results, "KAFKA_SEED={seed}\n{said}");
+    let committed = broker.committed("once-readers", "once", 6);
+    assert_eq!(committed.iter().flatten().sum::<i64>(), 121_000, "{committed:?}");
 }

@@ -131,7 +131,7 @@ pub enum KafkaError {
     },
     /// What has come out is not what the state knows of.
     #[error(
-        "topic `{changelog}` says that {stamped} epochs of `{id}` have come out, the last of them with other results, and the state goes on with epoch {number} of them: it is not the state that wrote them; put that one back, or give the sink another `name` to begin anew beside them"
+        "topic `{changelog}` says that {stamped} epochs of `{id}` have come out, and the state goes on with the {number}th, or with other results: it is not the state that wrote them; put that one back, or give the sink another `name` to begin anew beside them"
     )]
     StrangeStamp {
         /// The topic of the stamps.

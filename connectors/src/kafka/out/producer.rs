@@ -19,6 +19,9 @@ use std::time::Duration;
 /// How long a question to the brokers may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(2);
 
+/// How long it is between two attempts.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// What the callbacks of a client have heard.
 #[derive(Debug, Default)]
 struct Heard {
@@ -173,6 +176,26 @@ impl Link {
         }
     }
 
+    /// Why a record was refused: those that a client gives up do not say it themselves.
+    pub(crate) fn why(&self, refusal: RDKafkaErrorCode) -> RDKafkaErrorCode {
+        let fatal = self.producer.as_ref().and_then(|producer| producer.client().fatal_error());
+        match (refusal, fatal) {
+            (RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight, Some((code, _))) => {
+                code
+            }
+            _ => refusal,
+        }
+    }
+
+    /// Waits a little.
+    ///
+    /// # Errors
+    /// The client cannot be made.
+    pub(crate) fn pause(&mut self) -> Result<(), KafkaError> {
+        self.producer()?.poll(PAUSE);
+        Ok(())
+    }
+
     /// Tells of an error that may pass, once, and waits a little.
     ///
     /// # Errors
@@ -180,8 +203,7 @@ impl Link {
     pub(crate) fn wait(&mut self, code: RDKafkaErrorCode, topic: &str) -> Result<(), KafkaError> {
         let has_worked = self.has_worked;
         let producer = self.producer()?;
-        // That is the pause between two attempts, too.
-        producer.poll(Duration::from_millis(500));
+        producer.poll(PAUSE);
         let said = producer.context().lock().error.take();
         // A client that is not let in only sees that nobody answers.
         let heard = said.filter(|(said, _)| {
@@ -243,7 +265,8 @@ impl Link {
         loop {
             let producer = self.producer()?;
             if producer.in_flight_count() == 0 {
-                return Ok(producer.context().take_refusal());
+                let refusal = producer.context().take_refusal();
+                return Ok(refusal.map(|refusal| self.why(refusal)));
             }
             // A poll waits for its whole time, whatever comes.
             producer.poll(Duration::from_millis(1));

@@ -48,6 +48,8 @@ pub(crate) struct Transactions {
     offset_failures: u32,
     /// The offsets of the last cut, by carrier.
     cut: Vec<Offsets>,
+    /// Whether it was said that a transaction came to nothing, since one was committed.
+    has_told: bool,
 }
 
 /// How far a client has come.
@@ -114,6 +116,7 @@ impl Transactions {
             offset_failures: 0,
             cut: transactions.carriers.iter().map(|_| Offsets::new()).collect(),
             settings: transactions,
+            has_told: false,
         })
     }
 
@@ -150,7 +153,10 @@ impl Transactions {
             }
             Standing::MayBeOut if !is_last => {}
             Standing::MayBeOut if self.last.is_some_and(|last| last.digest == digest) => {}
-            Standing::MayBeOut | Standing::Strange => return Err(self.strange(number)),
+            Standing::MayBeOut | Standing::Strange => {
+                let stamped = self.last.map_or(0, |last| last.number);
+                return Err(self.strange((stamped, number)));
+            }
         }
         if is_last {
             self.published = number;
@@ -160,11 +166,11 @@ impl Transactions {
         Ok(Receipt::Taken)
     }
 
-    fn strange(&self, number: u64) -> KafkaError {
+    fn strange(&self, (stamped, number): (u64, u64)) -> KafkaError {
         KafkaError::StrangeStamp {
             changelog: self.changelog.as_str().into(),
             id: self.id.as_str().into(),
-            stamped: self.last.map_or(0, |last| last.number),
+            stamped,
             number,
         }
     }
@@ -196,6 +202,7 @@ impl Transactions {
         self.send_offsets(&stamp)?;
         self.commit()?;
         self.last = Some(stamp);
+        self.has_told = false;
         self.link.works();
         Ok(())
     }
@@ -262,6 +269,11 @@ impl Transactions {
                 (Some(error), code)
             }
         };
+        if !std::mem::replace(&mut self.has_told, true) {
+            let text =
+                format!("a transaction came to nothing ({code}): its results are written again");
+            self.link.settings.teller.say(&text);
+        }
         let topic = self.link.settings.topic.clone();
         if !error.is_some_and(|error| is_fatal(&error)) && self.abort()? {
             self.stage = Stage::Ready;
@@ -319,6 +331,12 @@ impl Transactions {
             self.link.find()?;
             self.link.find_topic(&self.changelog, Some(&PLAN))?;
             self.look_for_others(was_fenced)?;
+            // Whoever writes now is not shut out for a state that must not write.
+            let stamped = self.read(None)?.stamp.map_or(0, |stamp| stamp.number);
+            let number = self.published.saturating_add(1);
+            if stamped > number {
+                return Err(self.strange((stamped, number)));
+            }
             if let Err(failure) = self.begin() {
                 self.digest = Digest::default();
                 self.recover(failure)?;
