@@ -198,6 +198,12 @@ impl Broker {
         assert_eq!(reports.delivered, records.len(), "{topic}");
     }
 
+    /// Whether a topic is there, and has records.
+    pub(crate) fn has(&self, topic: &str) -> bool {
+        let consumer: BaseConsumer = self.config(&[("group.id", "test")]).create().unwrap();
+        consumer.fetch_watermarks(topic, 0, ANSWER).is_ok_and(|(low, high)| high > low)
+    }
+
     /// All records of a topic that a reader of committed records sees, partition by partition.
     pub(crate) fn read(&self, topic: &str) -> Vec<Taken> {
         let options = [

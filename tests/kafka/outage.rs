@@ -117,6 +117,11 @@ fn who_is_shut_out_by_another_ends_and_who_is_not_goes_on() {
     let place = Place::new(&text);
     let mut run = place.start(&[]);
     run.until("all is out", || has_all(broker, "fenced-sums", (&book, 5_000)));
+    let mut more = Book::default();
+    more.fill(1, (5_000, 5_000));
+    broker.produce("fenced", &more.records());
+    book.fill(1, (5_000, 5_000));
+    run.until("all is out", || has_all(broker, "fenced-sums", (&book, 10_000)));
     // Another state does not even shut out whoever writes.
     let other = Place::new(&text)
         .run(&["--set", "source.0.instance=other", "--set", "source.0.group=g"], 4);
@@ -135,14 +140,14 @@ fn who_is_shut_out_by_another_ends_and_who_is_not_goes_on() {
     };
     // Shut out, and nobody has taken its place.
     shut_out(None);
-    let mut more = Book::default();
-    more.fill(1, (5_000, 5_000));
-    broker.produce("fenced", &more.records());
-    book.fill(1, (5_000, 5_000));
-    run.until("it goes on", || has_all(broker, "fenced-sums", (&book, 10_000)));
-    shut_out(Some("{\"incarnation\":1}"));
     more = Book::default();
     more.fill(1, (10_000, 5_000));
+    broker.produce("fenced", &more.records());
+    book.fill(1, (10_000, 5_000));
+    run.until("it goes on", || has_all(broker, "fenced-sums", (&book, 15_000)));
+    shut_out(Some("{\"incarnation\":1,\"number\":1}"));
+    more = Book::default();
+    more.fill(1, (15_000, 5_000));
     broker.produce("fenced", &more.records());
     let said = run.end(4);
     assert!(said.contains("another process writes as `nilometer.fenced.out.nilometer`"), "{said}");

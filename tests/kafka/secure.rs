@@ -58,6 +58,14 @@ fn who_may_read_does_and_who_may_not_is_told_why() {
         (options(&ca, "bob", "sasl.password = \"bob-secret\""), 3, "not allowed by Kafka"),
         (options(&ca, "alice", &(plain.clone() + "\nno.such = 1")), 3, "option `no.such`"),
     ];
+    let sinks = [
+        (options(&ca, "alice", &plain), 0, "100"),
+        (options(&ca, "alice", wrong), 4, "refuses"),
+        (options(&ca, "bob", "sasl.password = \"bob-secret\""), 4, "not allowed by Kafka"),
+    ];
+    for (sink, code, expected) in sinks {
+        writes(&broker, &book, &sink, (code, expected));
+    }
     for (source, code, expected) in cases {
         let place = Place::new(&sums(&broker.address, "secure", &source));
         place.write("password", &format!("{SECRET}\n"));
@@ -76,5 +84,25 @@ fn who_may_read_does_and_who_may_not_is_told_why() {
         for secret in [SECRET, "bob-secret", "wrong-secret"] {
             assert!(!shown.contains(secret), "{source}\n{shown}");
         }
+    }
+}
+
+/// The same of who may write: into a topic that is made, from a file.
+fn writes(broker: &Broker, book: &Book, options: &str, (code, expected): (i32, &str)) {
+    let options = options.replace("until = \"now\"\n[source.options]", "[sink.options]");
+    let place = Place::new(&format!(
+        "[pipeline]\nname = \"secure\"\n[[source]]\nkind = \"files\"\nname = \"in\"\nformat = \"ndjson\"\n\
+         paths = [\"in.ndjson\"]\n[record]\ntime = \"ts\"\nfields = {{ k = \"text\", v = \"i64\" }}\n\
+         [[group]]\nname = \"sums\"\nkey = [\"k\"]\nwindow = {{ fixed = \"1s\" }}\naggregates = {{ n = \"count()\" }}\n\
+         [state]\ndir = \"state\"\n[[sink]]\nname = \"out\"\nkind = \"kafka\"\nbrokers = \"{}\"\n\
+         topic = \"secure-sums\"\ncreate = {{ partitions = 1, replication = 1 }}\n{options}",
+        broker.address
+    ));
+    let lines: Vec<_> = book.values.iter().map(|(_, _, text)| text.as_str()).collect();
+    place.write("in.ndjson", &lines.join("\n"));
+    let said = place.run(&[], code);
+    assert!(said.contains(expected), "{options}\n{said}");
+    for secret in [SECRET, "bob-secret", "wrong-secret"] {
+        assert!(!said.contains(secret), "{options}\n{said}");
     }
 }

@@ -93,6 +93,55 @@ fn first_and_late(place: &Place, broker: &Broker, topic: &str) -> String {
     run.stop()
 }
 
+/// Records that cannot be used go to a topic as they came, copies of those that are too late to another.
+#[test]
+fn dead_letters_and_late_copies_lie_in_topics() {
+    let broker = Broker::shared();
+    let (address, made) = (&broker.address, "create = { partitions = 1, replication = 1 }");
+    broker.topic("mixed-up", 1);
+    let garbage = [0xff, 0, b'{'];
+    let far = b"{\"ts\":90000000,\"k\":\"a\",\"v\":1}";
+    broker.produce("mixed-up", &[(0, 0, None, Some(&garbage)), (0, 0, None, Some(far))]);
+    let sink = format!("delivery = \"at_least_once\"\n{made}");
+    let pipeline = sums_to_topic(address, "mixed-up", (BOUNDED, &sink));
+    let letters = format!(
+        "dead_letters = {{ file = \"dead.ndjson\", brokers = \"{address}\", topic = \"dead\", {made} }}"
+    );
+    let late = format!(
+        "\n[[sink]]\nname = \"late\"\nkind = \"kafka\"\nbrokers = \"{address}\"\ntopic = \"late\"\n\
+         format = \"late\"\ndelivery = \"at_least_once\"\n{made}\n"
+    );
+    let pipeline = pipeline.replace("dead_letters = \"dead.ndjson\"", &letters);
+    let place = Place::new(
+        &(pipeline.replace("mode = \"acc", "late = { sink = \"late\" }\nmode = \"acc") + &late),
+    );
+    let mut run = place.start(&[]);
+    put(broker, "mixed-up", &[(90_005_000, "a", 1)]);
+    run.until("the garbage is a letter", || broker.has("dead"));
+    run.until("what is complete is out", || broker.has("mixed-up-sums"));
+    put(broker, "mixed-up", &[(5_000, "a", 2)]);
+    run.until("the late copy is out", || broker.has("late"));
+    run.stop();
+    let letters = broker.read("dead");
+    assert_eq!(letters.len(), 1);
+    assert_eq!(letters[0].value.as_deref(), Some(&garbage[..]), "as it came");
+    let headers = [
+        ("bytes", "3"),
+        ("error", letters[0].headers["nilometer.error"].as_str()),
+        ("origin", "mixed-up/0"),
+        ("position", "0"),
+        ("reason", "not_utf8"),
+        ("unit", "offset"),
+    ];
+    let headers = headers.map(|(name, value)| (format!("nilometer.{name}"), value.to_owned()));
+    assert_eq!(letters[0].headers, headers.into());
+    assert_eq!(place.letters(), [("mixed-up/0".to_owned(), 0, "not_utf8".to_owned())]);
+    let late = broker.read("late");
+    assert_eq!(late[0].json()["record"], json!({ "k": "a", "v": 2 }));
+    assert_eq!(late[0].headers["nilometer.reason"], "expired");
+    assert_eq!(late[0].headers["nilometer.position"], "0/3");
+}
+
 /// How often, unless the environment says otherwise.
 fn times(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|times| times.parse().ok()).unwrap_or(otherwise)

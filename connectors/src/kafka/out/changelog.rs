@@ -114,12 +114,12 @@ mod tests {
             ("stamp/out/n", serde_json::to_vec(&stamp(1)).unwrap()),
             ("stamp/other/n", serde_json::to_vec(&stamp(9)).unwrap()),
             ("stamp/out/n", serde_json::to_vec(&stamp(2)).unwrap()),
-            ("claim/out/n", b"{\"incarnation\":18446744073709551615}".to_vec()),
+            ("claim/out/n", b"{\"incarnation\":18446744073709551615,\"number\":1}".to_vec()),
             ("chunk/7", b"whatever".to_vec()),
         ] {
             entries.take(&keys, key.as_bytes(), &value);
         }
-        let claim = Some(Claim { incarnation: u64::MAX });
+        let claim = Some(Claim { incarnation: u64::MAX, number: 1 });
         assert_eq!(entries, Entries { stamp: Some(stamp(2)), claim });
     }
 }

@@ -50,8 +50,13 @@ impl Listener {
 
 impl ClientContext for Listener {
     fn error(&self, error: ClientError, reason: &str) {
-        if let Some(code) = error.rdkafka_error_code() {
-            self.lock().error = Some((code, reason.to_owned()));
+        let Some(code) = error.rdkafka_error_code() else { return };
+        let mut heard = self.lock();
+        // That nobody is left to talk to is said behind every refusal, and tells less.
+        let is_refused =
+            |(code, _): &(RDKafkaErrorCode, String)| Trouble::of(*code) == Trouble::Refused;
+        if !heard.error.as_ref().is_some_and(is_refused) {
+            heard.error = Some((code, reason.to_owned()));
         }
     }
 }

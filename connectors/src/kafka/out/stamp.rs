@@ -24,6 +24,8 @@ pub(crate) struct Stamp {
 pub(crate) struct Claim {
     /// The process.
     pub(crate) incarnation: u64,
+    /// How many claims it has made, this one counted.
+    pub(crate) number: u64,
 }
 
 /// How an epoch that is to come out stands to what has.

@@ -107,7 +107,7 @@ impl Transactions {
             link: Link::new(settings, own)?,
             changelog: transactions.changelog(),
             keys: Keys::new(&transactions),
-            claim: Claim { incarnation: RandomState::new().hash_one(&id) },
+            claim: Claim { incarnation: RandomState::new().hash_one(&id), number: 0 },
             id,
             published,
             last: None,
@@ -188,10 +188,8 @@ impl Transactions {
         if !is_last {
             let producer = self.link.producer()?;
             producer.poll(Duration::ZERO);
-            return producer
-                .context()
-                .take_refusal()
-                .map_or(Ok(()), |code| Err(Failure::Record(code)));
+            let refusal = producer.context().take_refusal().map(|code| self.link.why(code));
+            return refusal.map_or(Ok(()), |code| Err(Failure::Record(code)));
         }
         let digest = self.digest.finish();
         let stamp = Stamp { number, digest, incarnation: self.claim.incarnation };
@@ -283,7 +281,14 @@ impl Transactions {
         if is_for_good(code) {
             return Err(KafkaError::NotTaken { topic, detail: code.to_string().into() });
         }
-        self.link.wait(code, &topic)
+        match Trouble::of(code) {
+            Trouble::None | Trouble::OutOfRange | Trouble::Fenced | Trouble::Other => {
+                self.link.pause()
+            }
+            Trouble::Away | Trouble::Refused | Trouble::Forbidden | Trouble::NoTopic => {
+                self.link.wait(code, &topic)
+            }
+        }
     }
 
     /// Takes back what is open; `false` if the client is of no use any more.
@@ -362,6 +367,7 @@ impl Transactions {
                 Err(error) => return Err(error.into()),
             }
         }
+        self.claim.number = self.claim.number.saturating_add(1);
         self.link.producer()?.begin_transaction()?;
         self.put(&self.keys.claim.clone(), &self.claim.clone())?;
         if let Some(refusal) = self.link.settle()? {
@@ -378,11 +384,10 @@ impl Transactions {
         // The other one says so at once, but perhaps a moment later.
         for _ in 0..if was_fenced { 10 } else { 0 } {
             let claim = self.read(None)?.claim;
-            if claim.is_some_and(|claim| claim != self.claim) {
+            if claim.is_some_and(|claim| claim.incarnation != self.claim.incarnation) {
                 return Err(KafkaError::Superseded { id: self.id.as_str().into() });
             }
-            let topic = self.changelog.clone();
-            self.link.wait(RDKafkaErrorCode::ProducerFenced, &topic)?;
+            self.link.pause()?;
         }
         Ok(())
     }
