@@ -81,6 +81,7 @@ impl SourceActor {
         let partitions: Vec<_> = self.polled.partitions.iter().copied().map(self::stand).collect();
         self.machine.partitions_stand(&partitions);
         let taken = self.machine.read(&mut self.polled.batch, stand);
+        self.reader.hold(self.machine.estimates().held());
         self.count(taken);
     }
 

@@ -90,6 +90,7 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         shards: parts.shards.max(1),
         progress: parts.progress,
         patience: parts.sources.iter().map(|part| part.watermark.settings.idle_after).collect(),
+        max_drift: parts.progress.max_drift,
         is_in_step: parts.progress.reads_in_step(parts.sources.iter().map(|part| &part.watermark)),
         refinement: parts.refinement,
         dead_letters: parts.dead_letters.map(|file| Arc::new(Mutex::new(file))),
@@ -190,6 +191,8 @@ struct Facts {
     /// Per source, how long it may be silent before it is idle.
     patience: Vec<Option<Span>>,
     is_in_step: bool,
+    /// How far one partition may be ahead of others.
+    max_drift: Option<Span>,
     refinement: Arc<Refinement>,
     dead_letters: Option<DeadLetters>,
     limits: Limits,
@@ -315,7 +318,7 @@ impl Wiring {
             let mut ingest =
                 Ingest::new(&facts.plan, symbols, refinement, part.watermark, facts.shards);
             if part.reader.is_partitioned() {
-                ingest = ingest.partitioned();
+                ingest = ingest.partitioned(facts.max_drift);
             }
             let mut polled = Polled::new(facts.plan.row.clone(), facts.dead_letters.is_some());
             let cycle_records = self.restoring.source(&mut polled, &mut ingest);

@@ -48,6 +48,10 @@ pub trait Source: Send {
         false
     }
 
+    /// By number, which partitions are to be read no further for now, since they are ahead of others;
+    /// called after every poll of a source of several. What it has fetched already it may give.
+    fn hold(&mut self, _partitions: &[bool]) {}
+
     /// How far each partition has been read, by number; nothing if there is but one.
     fn partitions(&self) -> Vec<PartitionLag> {
         Vec::new()

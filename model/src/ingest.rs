@@ -9,7 +9,7 @@ use crate::key::Router;
 use crate::plan::Plan;
 use crate::row::RowBatch;
 use crate::symbol::Symbols;
-use crate::time::{EventTime, ProcessingTime, Watermark};
+use crate::time::{EventTime, ProcessingTime, Span, Watermark};
 use crate::watermark::{
     Estimates, EstimatesImage, Estimation, Marks, Reader, Renumbering, Surroundings, TooFar,
 };
@@ -83,8 +83,8 @@ impl Ingest {
 
     /// The same for a source of several partitions; see [`Estimates`].
     #[must_use]
-    pub fn partitioned(self) -> Self {
-        Self { estimates: self.estimates.partitioned(), ..self }
+    pub fn partitioned(self, max_drift: Option<Span>) -> Self {
+        Self { estimates: self.estimates.partitioned(max_drift), ..self }
     }
 
     /// What the source may promise behind the records taken so far.

@@ -59,6 +59,50 @@ fn reading_begins_and_ends_where_it_is_to() {
     assert_eq!(read("start = \"latest\"\nuntil = \"now\""), []);
 }
 
+/// One partition has ten times as many records for the same hour as the other, and both are fetched a
+/// little at a time.
+#[test]
+fn a_partition_that_is_ahead_waits_for_the_one_behind() {
+    const START: i64 = 1_700_000_000_000;
+    let broker = Broker::shared();
+    broker.topic("drift", 2);
+    let pad = "x".repeat(2_000);
+    let value =
+        |key: &str, time| format!("{{\"ts\":{time},\"k\":\"{key}\",\"v\":1,\"pad\":\"{pad}\"}}");
+    let few = (0..180).map(|number| (0, START + number * 20_000, "few"));
+    let many = (0..1_800).map(|number| (1, START + number * 2_000, "many"));
+    let records: Vec<_> =
+        few.chain(many).map(|(at, time, key)| (at, time, value(key, time))).collect();
+    let given: Vec<Given<'_>> =
+        records.iter().map(|(at, time, text)| (*at, *time, None, Some(text.as_bytes()))).collect();
+    // A batch is fetched as a whole.
+    broker.produce_as("drift", &given, &[("batch.num.messages", "5")]);
+    let small = "options = { \"fetch.message.max.bytes\" = 10000, \"queued.min.messages\" = 10, \
+                 \"fetch.queue.backoff.ms\" = 5 }";
+    let pipeline = sums(&broker.address, "drift", &format!("{BOUNDED}\n{small}"))
+        .replace("shards = 2", "shards = 1")
+        .replace("mode = \"accumulating\"", "mode = \"accumulating\"\ntrigger = { count = 1 }");
+    let limits = "\n[limits]\nbatch_records = 20\nin_flight_records = 40\n";
+    // How far the one with few records was ahead at most: results come as records are read.
+    let ahead = |drift: &str| {
+        let place = Place::new(&format!("{pipeline}{drift}{limits}"));
+        place.run(&[], 0);
+        let (mut heads, mut most) = ([START; 2], 0);
+        for line in place.read("out.ndjson").lines() {
+            let pane: serde_json::Value = serde_json::from_str(line).unwrap();
+            let head = &mut heads[usize::from(pane["key"]["k"] == "many")];
+            *head = pane["window"]["start"].as_i64().unwrap().max(*head);
+            most = most.max(heads[0] - heads[1]);
+        }
+        assert_eq!(place.summary()["records"]["accepted"], 1_980);
+        most
+    };
+    let watermark = "\n[watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\"\n";
+    let without = ahead(watermark);
+    let with = ahead(&format!("{watermark}max_drift = \"2m\"\n"));
+    assert!(with < 1_200_000 && with < without / 2, "{with} ms ahead, {without} ms without");
+}
+
 #[test]
 fn what_is_no_record_is_kept_aside_with_its_place() {
     let broker = Broker::shared();

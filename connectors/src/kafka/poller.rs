@@ -50,6 +50,8 @@ struct Track {
     next: i64,
     /// Whether it is this reader's now.
     is_ours: bool,
+    /// Whether it is paused until others have caught up.
+    is_held: bool,
 }
 
 /// Polls, from its own thread.
@@ -83,7 +85,7 @@ impl Poller {
         settings: Assignment,
     ) -> Self {
         let known = queue.lock().partitions.clone();
-        let track = |known: &Known| Track { next: known.next, is_ours: false };
+        let track = |known: &Known| Track { next: known.next, is_ours: false, is_held: false };
         let mut numbers = HashMap::<_, HashMap<_, _>>::new();
         for (number, known) in known.iter().enumerate() {
             numbers.entry(known.topic.clone()).or_default().insert(known.partition, number);
@@ -153,6 +155,7 @@ impl Poller {
         self.commit();
         self.say_standing();
         self.turn();
+        self.align();
         Ok(())
     }
 
@@ -300,7 +303,7 @@ impl Poller {
             Some(until @ Until::Now) => Some(log.end(until, None)),
         };
         let number = self.tracks.len();
-        self.tracks.push(Track { next, is_ours: false });
+        self.tracks.push(Track { next, is_ours: false, is_held: false });
         self.numbers.entry(topic.clone()).or_default().insert(partition, number);
         let known = Known::begun((topic, partition), next, until);
         self.queue.lock().partitions.push(Known { end: Some(log.high), ..known });
@@ -311,7 +314,7 @@ impl Poller {
     fn go_on_at(&mut self, number: usize, next: i64) {
         let Some(track) = self.tracks.get_mut(number) else { return };
         let is_elsewhere = track.next != next;
-        *track = Track { next, is_ours: true };
+        *track = Track { next, is_ours: true, is_held: false };
         let mut state = self.queue.lock();
         // Else what is read from the queue moves it.
         if let Some(known) = state.partitions.get_mut(number)
@@ -411,13 +414,43 @@ impl Poller {
         let Some(turn) = self.valve.turn(state.bytes) else { return };
         self.calm = 0;
         let open = state.partitions.iter().zip(&self.tracks);
-        let open = open.filter(|(known, track)| !known.is_finished && track.is_ours);
+        let is_open =
+            |known: &Known, track: &Track| !known.is_finished && track.is_ours && !track.is_held;
+        let open = open.filter(|(known, track)| is_open(known, track));
         let names = list(&open.map(|(known, _)| known.place()).collect::<Vec<_>>());
         drop(state);
         let turned = match turn {
             Turn::Close => self.consumer.pause(&names),
             Turn::Open => self.consumer.resume(&names),
         };
+        if let Err(error) = turned {
+            self.say(format!("cannot pause or go on: {error}"));
+        }
+    }
+
+    /// Pauses the partitions that are to wait for others, and lets those go on that need not any more.
+    fn align(&mut self) {
+        let (mut wait, mut go) = (TopicPartitionList::new(), TopicPartitionList::new());
+        let state = self.queue.lock();
+        for ((known, track), held) in state.partitions.iter().zip(&mut self.tracks).zip(&state.held)
+        {
+            if track.is_held == *held || !track.is_ours || known.is_finished {
+                continue;
+            }
+            track.is_held = *held;
+            let list = if *held { &mut wait } else { &mut go };
+            list.add_partition(&known.topic, known.partition);
+        }
+        drop(state);
+        if wait.count() == 0 && go.count() == 0 {
+            return;
+        }
+        self.calm = 0;
+        let mut turned = self.consumer.pause(&wait);
+        // While the valve is closed, nothing goes on; when it opens, they do.
+        if !self.valve.is_closed() {
+            turned = turned.and(self.consumer.resume(&go));
+        }
         if let Err(error) = turned {
             self.say(format!("cannot pause or go on: {error}"));
         }

@@ -161,6 +161,8 @@ pub(crate) struct State {
     pub(crate) bytes: usize,
     /// By number. Grows only.
     pub(crate) partitions: Vec<Known>,
+    /// By number, whether a partition is to wait for others; those beyond it are not.
+    pub(crate) held: Vec<bool>,
     /// Whether every partition there is has been found, at least once.
     pub(crate) is_complete: bool,
     pub(crate) notices: Vec<String>,

@@ -327,6 +327,13 @@ impl Source for KafkaSource {
         true
     }
 
+    fn hold(&mut self, partitions: &[bool]) {
+        let mut state = self.queue.lock();
+        if state.held != partitions {
+            state.held = partitions.to_vec();
+        }
+    }
+
     fn partitions(&self) -> Vec<PartitionLag> {
         self.queue.lock().partitions.iter().map(Known::lag).collect()
     }

@@ -7,6 +7,7 @@
 //! Invariant WM-1: what is promised only rises.
 
 use super::coordinator::Coordinator;
+use super::drift::Drift;
 use super::estimator::{Estimator, Marks, TooFar};
 use super::generator::{Generator, Surroundings};
 use super::partition::{Progress, Reader};
@@ -16,7 +17,7 @@ use super::settings::{Estimation, ProgressRules};
 use super::standing::Standing;
 use crate::row::RowBatch;
 use crate::symbol::Symbols;
-use crate::time::{EventTime, ProcessingTime, Watermark};
+use crate::time::{EventTime, ProcessingTime, Span, Watermark};
 use serde::{Deserialize, Serialize};
 
 /// The watermark estimates of a source.
@@ -30,6 +31,8 @@ pub struct Estimates {
     together: Option<Coordinator>,
     /// By partition, whether it has had records that were not reported.
     have_spoken: Vec<bool>,
+    /// Which partitions wait for the others.
+    drift: Drift,
 }
 
 /// What is stored of [`Estimates`].
@@ -49,15 +52,18 @@ impl Estimates {
             estimators: vec![estimator],
             together: None,
             have_spoken: vec![false],
+            drift: Drift::new(None),
         }
     }
 
-    /// Of a source of several partitions, none of which has been found.
+    /// Of a source of several partitions, none of which has been found, and of which none is to go
+    /// further ahead of another that has something to read than `max_drift`.
     #[must_use]
-    pub fn partitioned(self) -> Self {
+    pub fn partitioned(self, max_drift: Option<Span>) -> Self {
         let together = Coordinator::new(ProgressRules::default(), &[], self.shares.len());
         let (estimators, have_spoken) = (Vec::new(), Vec::new());
-        Self { estimators, together: Some(together), have_spoken, ..self }
+        let drift = Drift::new(max_drift);
+        Self { estimators, together: Some(together), have_spoken, drift, ..self }
     }
 
     /// There are `count` partitions by now.
@@ -110,6 +116,15 @@ impl Estimates {
                 has_records: std::mem::take(spoke),
             });
         }
+        let heads = self.estimators.iter().map(|estimator| estimator.generator.head());
+        let partitions: Vec<_> = heads.zip(readers.iter().copied()).collect();
+        self.drift.look(&partitions);
+    }
+
+    /// By partition, whether it is to be read no further until others have caught up; nothing where
+    /// none ever is.
+    pub fn held(&self) -> &[bool] {
+        self.drift.held()
     }
 
     /// None of the readers may read on: nobody knows whether a partition is silent.
@@ -206,7 +221,6 @@ mod tests {
     use super::*;
     use crate::invariant::WM_1;
     use crate::row::{Field, Position, RowLayout};
-    use crate::time::Span;
     use crate::value::Type;
     use crate::watermark::{PartitionState, WatermarkSettings, WatermarkSpec};
     use std::sync::Arc;
@@ -217,7 +231,7 @@ mod tests {
     };
 
     fn partitioned() -> Estimates {
-        Estimates::new(SETTINGS.into(), &[]).partitioned()
+        Estimates::new(SETTINGS.into(), &[]).partitioned(None)
     }
 
     /// Takes one record per (partition, time).

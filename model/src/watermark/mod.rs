@@ -11,6 +11,7 @@
 
 mod alignment;
 mod coordinator;
+mod drift;
 mod estimates;
 mod estimator;
 mod generator;
