@@ -64,6 +64,44 @@ fn the_transcripts_match() {
     }
 }
 
+/// A transcript with a restart in front of every input: lines that are neither indented nor comments,
+/// and not within a batch.
+fn with_restarts(text: &str) -> String {
+    let mut is_batch = false;
+    let mut restarted = String::new();
+    for line in text.lines() {
+        let is_input = line.starts_with(|first: char| first != '#' && !first.is_whitespace());
+        if is_input && !is_batch {
+            restarted.push_str("restart\n");
+        }
+        is_batch = if is_batch { !line.starts_with('}') } else { line.starts_with("batch") };
+        restarted.push_str(line);
+        restarted.push('\n');
+    }
+    restarted
+}
+
+/// Windows and their triggers, what the clock has to fire, pane indices, watermarks of partitions and
+/// who is idle, what is late: all of it is stored, and a restart changes nothing of what follows.
+#[test]
+fn a_restart_between_any_two_lines_of_any_transcript_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut restarts = 0;
+    let mut differences = Vec::new();
+    for (path, text) in all_transcripts() {
+        let restarted = with_restarts(&text);
+        restarts += restarted.lines().filter(|line| *line == "restart").count();
+        let copy = folder.path().join(path.file_name().unwrap());
+        fs::write(&copy, restarted).unwrap();
+        let output = run(&[], &pipeline(&text), &[&copy]);
+        if output.status.code() != Some(0) {
+            differences.push(format!("{}: {}", path.display(), stderr(&output)));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    assert!(restarts > 1_000, "{restarts}");
+}
+
 #[test]
 fn every_pipeline_for_transcripts_has_one() {
     let used: Vec<_> = all_transcripts().iter().map(|(_, text)| pipeline(text)).collect();

@@ -9,6 +9,7 @@ use nilometer_model::change::{Fate, Reason, compare};
 use nilometer_model::planner::nearest;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::fs;
 
 /// All that differs, and all that does not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -260,6 +261,12 @@ fn kept_source(source: &PartPrint, was: &Manifest) -> Entry {
     Entry::new(What::Source, &source.name, at_start, because)
 }
 
+/// Whether two paths lead to one file, however they are written.
+fn is_same_file(one: &str, other: &str) -> bool {
+    let file = |path: &str| fs::canonicalize(path).or_else(|_| std::path::absolute(path)).ok();
+    one == other || file(one).is_some_and(|one| file(other) == Some(one))
+}
+
 /// A sink of the pipeline. One that changes is a new one; what was written stays.
 fn kept_sink(sink: &PartPrint, was: &Manifest, has_results: &BTreeSet<Box<str>>) -> Entry {
     let old = was.sinks.iter().find(|old| old.name == sink.name);
@@ -268,7 +275,10 @@ fn kept_sink(sink: &PartPrint, was: &Manifest, has_results: &BTreeSet<Box<str>>)
         return Entry::new(What::Sink, &sink.name, AtStart::GoesOn, because);
     }
     let path = sink.settings.get(PATH);
-    let has_path = |other: &&PartPrint| path.is_some() && other.settings.get(PATH) == path;
+    let has_path = |other: &&PartPrint| {
+        let paths = path.zip(other.settings.get(PATH));
+        paths.is_some_and(|(path, other)| is_same_file(path, other))
+    };
     if let (Some(other), Some(path)) = (was.sinks.iter().find(has_path), path) {
         because.push(Because::WritesOver { sink: other.name.clone(), path: path.clone() });
         return Entry::new(What::Sink, &sink.name, AtStart::StopsTheStart, because);

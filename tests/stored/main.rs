@@ -11,6 +11,7 @@ mod compare;
 mod golden;
 #[path = "../place/mod.rs"]
 mod place;
+mod sinks;
 mod tools;
 
 use place::Place;
@@ -19,6 +20,15 @@ use std::fs;
 use std::path::Path;
 
 impl Place {
+    /// A state with something of everything, see `tests/data/state`.
+    fn stored() -> Self {
+        let place = Self::new("");
+        let version = env!("CARGO_PKG_VERSION");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/state");
+        copy_all(&Path::new(folder).join(version), place.folder());
+        place
+    }
+
     /// What the program prints with these arguments; it succeeds.
     #[track_caller]
     fn prints(&self, args: &[&str]) -> String {

@@ -30,15 +30,6 @@ fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 impl Place {
-    /// A state with something of everything, see `tests/data/state`.
-    fn stored() -> Self {
-        let place = Self::new("");
-        let folder =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/state/", env!("CARGO_PKG_VERSION"));
-        copy_all(Path::new(folder), place.folder());
-        place
-    }
-
     fn state(&self, args: &[&str]) -> Output {
         self.command(&[&["state"], args].concat()).output().unwrap()
     }
