@@ -47,10 +47,15 @@ docs: need
 PROPTEST_CASES ?= 10000
 SIM_SEEDS ?= 10000
 NILOMETER_KILLS ?= 1000
+# Of a run that writes to Kafka: kills, and times that the broker goes away.
+KAFKA_KILLS ?= 50
+KAFKA_OUTAGES ?= 5
 SOAK_PROFILE ?= --release
 soak: export PROPTEST_CASES := $(PROPTEST_CASES)
 soak: export SIM_SEEDS := $(SIM_SEEDS)
 soak: export NILOMETER_KILLS := $(NILOMETER_KILLS)
+soak: export KAFKA_KILLS := $(KAFKA_KILLS)
+soak: export KAFKA_OUTAGES := $(KAFKA_OUTAGES)
 
 soak: need
 	@start=$$SECONDS; set -e; \

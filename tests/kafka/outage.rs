@@ -2,7 +2,7 @@
 
 use crate::broker::Broker;
 use crate::place::Place;
-use crate::run::{Book, results_of, sums_to_topic};
+use crate::run::{Book, Results, results_of, sums_to_topic};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::time::Duration;
 
@@ -18,15 +18,16 @@ fn pipeline(to: &Broker, topic: &str, sink: &str) -> String {
 }
 
 /// Windows of `book` that are complete once its `records` have been read.
-fn complete(book: &Book, records: i64) -> Vec<(&(String, i64), &(i64, i64))> {
+fn complete(book: &Book, records: i64) -> Results {
     let end = 1_700_000_000_000 + records;
-    book.results.iter().filter(|((_, window), _)| window + 1_100 < end).collect()
+    let complete = book.results.iter().filter(|((_, window), _)| window + 1_100 < end);
+    complete.map(|(place, result)| (place.clone(), *result)).collect()
 }
 
 /// Whether each complete window is in the topic as it should be.
 fn has_all(broker: &Broker, topic: &str, (book, records): (&Book, i64)) -> bool {
     let found = results_of(broker, topic);
-    complete(book, records).iter().all(|(place, result)| found.get(*place) == Some(*result))
+    complete(book, records).iter().all(|(place, result)| found.get(place) == Some(result))
 }
 
 #[test]

@@ -46,6 +46,9 @@ path = "out.ndjson"
     )
 }
 
+/// Count and sum by key and start of the window.
+pub(crate) type Results = BTreeMap<(String, i64), (i64, i64)>;
+
 /// The same into topic `{topic}-sums`, which has to be there. `SINK` stands for more lines of the sink.
 pub(crate) fn sums_to_topic(address: &str, topic: &str, (source, sink): (&str, &str)) -> String {
     let to_topic =
@@ -65,7 +68,7 @@ pub(crate) fn result(pane: &Json) -> ((String, i64), (i64, i64)) {
 }
 
 /// The last result of each key and window in a topic, each of whose panes is there once.
-pub(crate) fn results_of(broker: &Broker, topic: &str) -> BTreeMap<(String, i64), (i64, i64)> {
+pub(crate) fn results_of(broker: &Broker, topic: &str) -> Results {
     let taken = broker.read(topic);
     let mut identities = BTreeSet::new();
     for record in &taken {
@@ -113,7 +116,7 @@ impl Place {
     }
 
     /// The last result of each key and window: (key, start of the window) to (count, sum).
-    pub(crate) fn results(&self) -> BTreeMap<(String, i64), (i64, i64)> {
+    pub(crate) fn results(&self) -> Results {
         let text = std::fs::read_to_string(self.path("out.ndjson")).unwrap_or_default();
         text.lines().map(|line| result(&serde_json::from_str::<Json>(line).unwrap())).collect()
     }
@@ -207,7 +210,7 @@ impl Drop for Running {
 #[derive(Default)]
 pub(crate) struct Book {
     pub(crate) values: Vec<(i32, i64, String)>,
-    pub(crate) results: BTreeMap<(String, i64), (i64, i64)>,
+    pub(crate) results: Results,
 }
 
 impl Book {

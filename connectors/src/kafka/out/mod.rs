@@ -12,6 +12,7 @@ mod block;
 pub mod carrier;
 mod changelog;
 mod encode;
+mod failure;
 pub mod letters;
 mod pane_message;
 mod producer;

@@ -10,16 +10,15 @@
 
 use super::carrier::{Carrier, Offsets};
 use super::changelog::{self, Entries, Keys, PARTITION, PLAN};
+use super::failure::{Failure, is_fatal, is_to_go_on};
 use super::producer::{ANSWER, Link, code_of, is_for_good, send};
 use super::repeats::send_all;
 use super::settings::{KafkaSinkSettings, TransactionSettings};
 use super::stamp::{Claim, Digest, Stamp, Standing};
 use crate::kafka::client::{KafkaError, Trouble};
 use crate::sink::Receipt;
-use rdkafka::error::KafkaError as ClientError;
 use rdkafka::producer::{BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use rdkafka::types::RDKafkaErrorCode;
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -61,31 +60,6 @@ enum Stage {
     Ready,
     /// A transaction is open.
     Open { since: Instant },
-}
-
-/// Why a transaction comes to nothing.
-#[derive(Debug)]
-enum Failure {
-    /// A record is not taken.
-    Record(RDKafkaErrorCode),
-    /// The offsets of a source are not taken.
-    Offsets(ClientError),
-    /// Anything else.
-    Client(ClientError),
-    /// There is no client.
-    Gone(KafkaError),
-}
-
-impl From<KafkaError> for Failure {
-    fn from(error: KafkaError) -> Self {
-        Self::Gone(error)
-    }
-}
-
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        Self::Client(error)
-    }
 }
 
 impl Transactions {
@@ -400,28 +374,6 @@ impl Transactions {
                 Err(code) => self.link.wait(code, &self.changelog)?,
             }
         }
-    }
-}
-
-/// Whether the same call again goes on with what it has begun.
-fn is_to_go_on(error: &ClientError) -> bool {
-    match error {
-        ClientError::Transaction(error) => {
-            error.is_retriable() && !error.txn_requires_abort() && !error.is_fatal()
-        }
-        other => {
-            matches!(other.rdkafka_error_code(), Some(RDKafkaErrorCode::OperationTimedOut))
-        }
-    }
-}
-
-fn is_fatal(error: &ClientError) -> bool {
-    match error {
-        ClientError::Transaction(error) => error.is_fatal(),
-        other => matches!(
-            other.rdkafka_error_code(),
-            Some(RDKafkaErrorCode::Fatal | RDKafkaErrorCode::Fenced)
-        ),
     }
 }
 
