@@ -8,6 +8,8 @@ use nilometer_connectors::flow_tables::FlowTableError;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::SourceError;
 use nilometer_model::expr::BindError;
+use nilometer_model::image::ImageError;
+use nilometer_model::shard::StageError;
 use nilometer_model::totals::TotalsError;
 use std::io;
 use std::path::PathBuf;
@@ -140,6 +142,9 @@ impl RunFailure {
             Self::Source { .. } => 3,
             Self::Sink { .. } | Self::DeadLetters(_) | Self::SummaryFile { .. } => 4,
             Self::Node(failure) => match failure {
+                // Pages lie where epochs do.
+                Failure::Stage { error: StageError::Page { .. }, .. }
+                | Failure::State { error: ImageError::Page(_), .. } => 4,
                 Failure::Stage { .. } | Failure::Order { .. } | Failure::State { .. } => 1,
                 Failure::Source { .. } => 3,
                 Failure::Sink { .. }

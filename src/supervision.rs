@@ -15,6 +15,8 @@ use nilometer_actors::node::SourcePart;
 use nilometer_actors::report::Failure;
 use nilometer_connectors::store::AbortFile;
 use nilometer_model::epoch::{Abort, Aborts, BatchPlace, Epoch, Stored, Verdict, Wish};
+use nilometer_model::image::ImageError;
+use nilometer_model::shard::StageError;
 use std::panic::PanicHookInfo;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -96,6 +98,8 @@ impl Supervision {
     /// The node has failed. Counted if it would fail again.
     pub fn failed(&self, failure: &Failure) {
         let place = match failure {
+            Failure::Stage { error: StageError::Page { .. }, .. }
+            | Failure::State { error: ImageError::Page(_), .. } => return,
             Failure::Stage { place, .. } => *place,
             Failure::Order { .. } | Failure::State { .. } => None,
             Failure::Source { .. }

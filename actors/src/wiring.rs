@@ -24,7 +24,6 @@ use actix::{Actor, Addr, Arbiter, ArbiterHandle};
 use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Polled;
 use nilometer_connectors::store::Store;
-use nilometer_model::engine::Engine;
 use nilometer_model::epoch::{Barriers, Bounds, Schedule};
 use nilometer_model::expr::Refinement;
 use nilometer_model::ingest::Ingest;
@@ -97,12 +96,8 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         limits: parts.limits,
         bounds: parts.state.as_ref().map(|state| state.bounds).unwrap_or_default(),
     };
-    // Keys are put aside while a stream goes on; the other engines hold what has changed until it is
-    // emitted.
-    let is_streaming = facts.plan.engine == Engine::Streaming;
     let (keeper, restoring, memory) = match parts.state {
         Some(StatePart { store, interval, memory, host, checkpoint, bounds: _ }) => {
-            let memory = memory.filter(|_| is_streaming);
             (Some(Keeper { store, interval, host }), Restoring::new(checkpoint), memory)
         }
         None => (None, Restoring::default(), None),

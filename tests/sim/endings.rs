@@ -2,6 +2,7 @@
 
 use crate::letters::{Letter, Who};
 use crate::node::Node;
+use crate::options::{MEMORY, Stored};
 use crate::storing::{Phase, SINKS, source_name};
 use crate::world::{Sabotage, World};
 use nilometer_actors::checkpoint::{Changes, Checkpoint, Shape, SinkCut, outbox_block};
@@ -69,6 +70,7 @@ impl World {
             }
             1 if !self.is_stopping => {
                 self.disk.fail_after(Some(self.dice.below(30) as u64));
+                self.is_full = true;
                 false
             }
             _ => {
@@ -121,7 +123,7 @@ impl World {
         while !self.has_started() {
             self.crash();
         }
-        (self.is_dead, self.is_stopping) = (false, false);
+        (self.is_dead, self.is_stopping, self.is_full) = (false, false, false);
         self.phase = Phase::default();
         self.now += self.dice.between(0, 50);
     }
@@ -142,6 +144,11 @@ impl World {
         if checkpoint.is_some() && stored.shards_change && self.dice.one_in(2) {
             self.probes.hit("start with other shards");
             self.options.shards = self.dice.between(1, 4) as usize;
+        }
+        let memory = self.dice.pick(&MEMORY);
+        if checkpoint.is_some() && memory != stored.memory && self.dice.one_in(3) {
+            self.probes.hit("start with another budget of memory");
+            self.options.stored = Some(Stored { memory, ..stored });
         }
         let shards = self.options.shards;
         self.note(format!("a process of {shards} shards starts behind epoch {}", store.last()));
@@ -169,6 +176,10 @@ impl World {
         }
         let epoch = checkpoint.as_ref().map_or(Epoch::NONE, |checkpoint| checkpoint.epoch);
         self.node = Node::new(&self.options, Some(Box::new(store)), checkpoint.as_ref());
+        let mut memory = self.node.shards.iter().filter_map(|unit| unit.node.shard().memory());
+        if memory.any(|memory| memory.cold_keys as u64 > memory.went) {
+            self.probes.hit("start with keys in pages");
+        }
         self.watch.restart(epoch, self.options.shards, &self.node.coordinator);
         self.watch.reads_with(self.node.symbols.clone());
         true

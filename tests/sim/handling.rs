@@ -7,6 +7,7 @@ use crate::storing::{count, source_cut};
 use crate::world::{LATE, PANES, World};
 use nilometer_model::node::credit::Taker;
 use nilometer_model::node::{FromCoordinator, FromShard, FromSource};
+use nilometer_model::shard::StageError;
 use std::sync::Arc;
 
 /// Something that a shard has given.
@@ -259,7 +260,12 @@ impl World {
             FromShard::Returned { to, credit } => {
                 self.send(from, Who::Source(to), Letter::Returned(credit));
             }
-            FromShard::Failed(error) => panic!("a shard fails: {error}"),
+            FromShard::Failed(error) => {
+                let is_of_disk = matches!(error, StageError::Page { .. });
+                assert!(self.is_full && is_of_disk, "a shard fails: {error}");
+                self.probes.hit("page cannot be written");
+                self.host_hears(&error.to_string());
+            }
             FromShard::Ended => {}
         }
     }

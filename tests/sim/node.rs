@@ -4,7 +4,7 @@ use crate::letters::{Covered, Letter, Who};
 use crate::options::Options;
 use crate::partition::Partition;
 use crate::world::{LATE, PANES};
-use nilometer_actors::checkpoint::{Checkpoint, Piece, SourceCut, restore_shards};
+use nilometer_actors::checkpoint::{Checkpoint, Piece, SourceCut, keep_within, restore_shards};
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::store::Store;
 use nilometer_model::epoch::{Barriers, Epoch, Schedule};
@@ -108,8 +108,7 @@ impl Node {
             inbox: VecDeque::new(),
             gate: is_stored.then(|| Gate::new(barriers.clone())),
         };
-        let stored = checkpoint.zip(store.as_deref());
-        let machines = machines(options, &symbols, stored);
+        let machines = machines(options, &symbols, store.as_deref(), checkpoint);
         let sink = |_| Sink {
             order: SinkOrder::new(plan, shards),
             outbox: is_stored.then(|| SinkOutbox::new(shards, last, bounds)),
@@ -155,17 +154,22 @@ fn coordinator(options: &Options, checkpoint: Option<&Checkpoint>) -> Coordinato
 fn machines(
     options: &Options,
     symbols: &Arc<Symbols>,
-    stored: Option<(&Checkpoint, &dyn Store)>,
+    store: Option<&dyn Store>,
+    checkpoint: Option<&Checkpoint>,
 ) -> Vec<(Shard, u64)> {
-    let plan = &options.plan;
-    let Some((checkpoint, store)) = stored else {
-        let new = |id| (Shard::new(plan.clone(), symbols.clone(), id, options.shards), 0);
-        return (0..options.shards).map(new).collect();
-    };
-    let cuts = checkpoint.shards.clone();
-    let shards =
-        restore_shards(store, (cuts, Begins::default()), (plan, symbols), (options.shards, None));
-    shards.unwrap_or_else(|error| panic!("{error}"))
+    let (plan, count) = (&options.plan, options.shards);
+    let memory = options.stored.and_then(|stored| stored.memory);
+    if let (Some(store), Some(checkpoint)) = (store, checkpoint) {
+        let cuts = (checkpoint.shards.clone(), Begins::default());
+        let shards = restore_shards(store, cuts, (plan, symbols), (count, memory));
+        return shards.unwrap_or_else(|error| panic!("{error}"));
+    }
+    let new = |id| Shard::new(plan.clone(), symbols.clone(), id, count);
+    let mut shards: Vec<_> = (0..count).map(new).collect();
+    if let Some(store) = store {
+        keep_within(&mut shards, memory, store).unwrap_or_else(|error| panic!("{error}"));
+    }
+    shards.into_iter().map(|shard| (shard, 0)).collect()
 }
 
 fn shard(options: &Options, (shard, records): (Shard, u64)) -> ShardNode<usize> {

@@ -58,6 +58,8 @@ pub(crate) struct Stored {
     pub(crate) endings: usize,
     /// One of how many steps ends a process, as long as there are endings left.
     pub(crate) ends_in: usize,
+    /// Bytes of state that may lie in memory; the rest lies in pages.
+    pub(crate) memory: Option<usize>,
     /// Whether each process may have another number of shards.
     pub(crate) shards_change: bool,
     /// Where processes like to die.
@@ -66,6 +68,9 @@ pub(crate) struct Stored {
     pub(crate) can_be_cut: [bool; 2],
     pub(crate) bounds: Bounds,
 }
+
+/// Bytes of state that may lie in memory: as much as there is, none, or the state of some keys.
+pub(crate) const MEMORY: [Option<usize>; 4] = [None, Some(0), Some(2_000), Some(8_000)];
 
 fn millis(millis: i64) -> Span {
     Span::from_millis(millis)
@@ -125,6 +130,7 @@ fn stored_as(dice: &mut Dice) -> Stored {
         interval: millis(dice.pick(&[1, 2, 5, 20, 100])),
         endings: dice.pick(&[0, 1, 2, 3, 4, 6, 9]),
         ends_in: dice.pick(&[40, 100, 300, 1_000]),
+        memory: dice.pick(&MEMORY),
         shards_change: dice.one_in(2),
         favourite: dice.pick(&Place::ALL),
         can_be_cut: [dice.one_in(2), dice.one_in(2)],

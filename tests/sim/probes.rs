@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The paths that some run must come by.
-pub(crate) const ALL: [&str; 50] = [
+pub(crate) const ALL: [&str; 55] = [
     "early pane",
     "late pane",
     "pane of a window that timed out",
@@ -54,6 +54,11 @@ pub(crate) const ALL: [&str; 50] = [
     "disk that fills up",
     "start behind the end",
     "start with other shards",
+    "start with another budget of memory",
+    "start with keys in pages",
+    "keys lie in pages",
+    "keys have come back from pages",
+    "page cannot be written",
 ];
 
 /// How often each was come by.

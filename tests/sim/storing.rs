@@ -128,11 +128,28 @@ impl World {
     fn cut_shard(&mut self, number: usize) {
         let ShardUnit { node, gate, .. } = &mut self.node.shards[number];
         let epoch = gate.as_ref().unwrap().epoch();
-        let cut = node.cut(epoch).unwrap_or_else(|error| panic!("{error}"));
-        let part = shard_part(number, node.records_taken(), cut);
-        self.watch.shard_cut(self.node.epoch, number);
-        self.phase.shards_cut += 1;
-        self.send(Who::Shard(number), Who::Store, Letter::Part(part));
+        // The state of a failed step is no state: without this part the epoch never counts.
+        let cut = (!node.has_failed()).then(|| node.cut(epoch));
+        let (records, memory) = (node.records_taken(), node.shard().memory().unwrap_or_default());
+        if memory.cold_keys > 0 {
+            self.probes.hit("keys lie in pages");
+        }
+        if memory.came > 0 {
+            self.probes.hit("keys have come back from pages");
+        }
+        match cut {
+            Some(Ok(cut)) => {
+                let part = shard_part(number, records, cut);
+                self.watch.shard_cut(self.node.epoch, number);
+                self.phase.shards_cut += 1;
+                self.send(Who::Shard(number), Who::Store, Letter::Part(part));
+            }
+            Some(Err(error)) => {
+                assert!(self.is_full, "a shard is not cut: {error}");
+                self.host_hears(&error.to_string());
+            }
+            None => {}
+        }
         self.send_sinks(Who::Shard(number), &Letter::PassedBarrier(number));
         // In front of what has come since.
         let unit = &mut self.node.shards[number];
@@ -366,11 +383,16 @@ impl World {
     /// The host hears that nothing can be stored any more.
     fn store_failed(&mut self, error: &StoreError) {
         assert!(matches!(error, StoreError::Full { .. }), "{error}");
-        self.note(format!("the store fails: {error}"));
-        self.probes.hit("disk that fills up");
         self.node.storing.as_mut().unwrap().store = None;
-        self.is_stopping = true;
         self.send_sinks(Who::Store, &Letter::GivenUp);
+        self.host_hears(&error.to_string());
+    }
+
+    /// Somebody tells the host that he cannot go on.
+    pub(crate) fn host_hears(&mut self, error: &str) {
+        self.note(format!("the host hears: {error}"));
+        self.probes.hit("disk that fills up");
+        self.is_stopping = true;
         self.send_sources(Who::Host, &Letter::Drain);
         self.send(Who::Host, Who::Coordinator, Letter::GivenUp);
     }

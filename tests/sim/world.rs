@@ -95,6 +95,8 @@ pub(crate) struct World {
     pub(crate) is_stopping: bool,
     /// For so many steps the sink of panes still does nothing.
     hangs: usize,
+    /// Whether its disk fills up.
+    pub(crate) is_full: bool,
     /// Whether it has just been killed.
     pub(crate) is_dead: bool,
     trace: VecDeque<String>,
@@ -116,6 +118,7 @@ impl World {
             endings: options.stored.map_or(0, |stored| stored.endings),
             deaths: 2,
             is_stopping: false,
+            is_full: false,
             hangs: 0,
             is_dead: false,
             trace: VecDeque::new(),
