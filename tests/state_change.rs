@@ -306,13 +306,31 @@ fn flows(text: &str) -> BTreeMap<(String, i64), u64> {
 
 #[test]
 fn in_the_middle_of_a_stream_stages_go_on_exactly_and_new_ones_take_what_comes() {
+    let said = changed_in_the_middle("");
+    assert!(!said.contains("bytes of pages"), "{said}");
+}
+
+/// Pages of what goes on are taken apart where its keys lie elsewhere now, and those of what is
+/// dropped go.
+#[test]
+fn keys_that_lie_in_pages_go_on_as_well() {
+    let said = changed_in_the_middle("memory = \"1KiB\"\n");
+    assert!(said.contains("bytes of pages"), "{said}");
+    assert!(!said.contains("on disk: 0 keys in "), "no key lies in pages: {said}");
+}
+
+/// What the run has said that was stopped in the middle.
+fn changed_in_the_middle(memory: &str) -> String {
     let (fine, coarse) =
         (group("fine", "[\"exporter\", \"if_index\"]"), group("coarse", "[\"exporter\"]"));
     let (beside, wide) = (group("beside", "[\"dscp\"]"), group("wide", "[\"protocol\"]"));
-    let pipeline = |groups: &[&str]| [HEAD, FLOWS, &groups.concat(), OUT].concat();
+    let pipeline = |groups: &[&str]| [HEAD, memory, FLOWS, &groups.concat(), OUT].concat();
     let all = [&*fine, &coarse, &beside, &wide];
-    let whole =
-        Place::new(&pipeline(&all).replace("[state]\ndir = \"state\"\nepoch = \"50ms\"\n", ""));
+    let whole = Place::new(
+        &[HEAD, FLOWS, &all.concat(), OUT]
+            .concat()
+            .replace("[state]\ndir = \"state\"\nepoch = \"50ms\"\n", ""),
+    );
     whole.run(&[]);
     let whole = flows(&whole.read("out.ndjson"));
 
@@ -323,7 +341,7 @@ fn in_the_middle_of_a_stream_stages_go_on_exactly_and_new_ones_take_what_comes()
     }
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-    succeeded(child.wait_with_output().unwrap());
+    let (_, said) = succeeded(child.wait_with_output().unwrap());
     // `coarse` reads panes of `fine` now, and `beside` is gone.
     place.write("pipeline.toml", &pipeline(&[&fine, &coarse, &wide]));
     let drop = ["--drop-state", "beside", "--set", "pipeline.shards=3"];
@@ -347,6 +365,7 @@ fn in_the_middle_of_a_stream_stages_go_on_exactly_and_new_ones_take_what_comes()
         let parts = found.iter().rposition(|window| !is_whole(window)).unwrap();
         assert!(parts + 1 < found.len(), "{stage}: {found:?} of {expected:?}");
     }
+    said
 }
 
 #[test]

@@ -5,7 +5,9 @@ use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::store::{Store, StoreError};
 use nilometer_model::cold::PageError;
 use nilometer_model::epoch::Epoch;
-use nilometer_model::image::{Begins, Cut, ImageError, Restoration, Segment, pack};
+use nilometer_model::image::{
+    Begins, Cut, ImageError, Restoration, Segment, pack, place_displaced,
+};
 use nilometer_model::plan::Plan;
 use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
@@ -394,6 +396,7 @@ pub fn keep_within(
     for shard in &mut *shards {
         shard.keep_within(memory.map(|memory| memory / count), pages.clone())?;
     }
+    place_displaced(shards)?;
     pages.retain(&shards.iter().flat_map(Shard::pages).collect())
 }
 

@@ -60,8 +60,23 @@ pub(crate) struct Memory {
     bytes_max: usize,
     /// Cuts so far. Grows only.
     cuts: u64,
+    /// Pages whose keys are to be placed anew. Taken by [`Shard::take_displaced`].
+    displaced: Vec<RestoredPage>,
     /// Pages that are no longer needed, with the first cut that does not know of them.
     gone: VecDeque<(u64, PageNumber)>,
+}
+
+/// What pages there are of a state that is restored.
+#[derive(Debug, Default)]
+pub(crate) struct Restored {
+    /// Those that hold some of it.
+    pub(crate) pages: Vec<RestoredPage>,
+    /// Those that hold keys which lie in other groups now.
+    pub(crate) displaced: Vec<RestoredPage>,
+    /// Those of what is forgotten: the next cut does not know of them.
+    pub(crate) gone: Vec<PageNumber>,
+    /// Whether the next cut hands over everything.
+    pub(crate) is_rewritten: bool,
 }
 
 /// A page that holds some of a state that is restored.
@@ -74,6 +89,12 @@ pub(crate) struct RestoredPage {
     /// The epoch that handed it over.
     pub(crate) epoch: Epoch,
     pub(crate) known: KnownPage,
+}
+
+/// Pages whose keys are to be placed anew, and where they are read.
+pub(crate) struct Displaced {
+    pub(crate) at: Arc<dyn Pages>,
+    pub(crate) pages: Vec<RestoredPage>,
 }
 
 /// What is done with each table of a machine.
@@ -169,6 +190,15 @@ impl Visit for Shrink {
     }
 }
 
+/// Counts anew what tables take.
+struct Reweigh;
+
+impl Visit for Reweigh {
+    fn visit<T: Chills>(&mut self, _: TableKind, table: &mut T) {
+        table.weigh_all();
+    }
+}
+
 /// Lets keys go that are beyond the limit.
 struct Tidy;
 
@@ -234,11 +264,14 @@ impl Shard {
         pages: Arc<dyn Pages>,
     ) -> Result<(), PageError> {
         let restored = std::mem::take(&mut self.restored);
-        let memory = Memory { pages, budget, bytes_max: 0, cuts: 0, gone: VecDeque::new() };
-        if budget.is_some() || !restored.is_empty() {
+        let displaced = restored.displaced;
+        let gone = displaced.iter().map(|page| page.known.number).chain(restored.gone);
+        let gone = gone.map(|page| (1, page)).collect();
+        let memory = Memory { pages, budget, bytes_max: 0, cuts: 0, displaced, gone };
+        if budget.is_some() || !restored.pages.is_empty() {
             self.equip(&memory.pages);
         }
-        for RestoredPage { stage, kind, epoch, known } in restored {
+        for RestoredPage { stage, kind, epoch, known } in restored.pages {
             let Some(machine) = self.machines.get_mut(stage) else { continue };
             let mut restore = Restore { kind, epoch, known: Some(known), result: Ok(()) };
             visit(machine, &mut restore);
@@ -247,15 +280,39 @@ impl Shard {
                 table.wait_for_cold();
             }
         }
+        if restored.is_rewritten {
+            let shelves = self.machines.iter_mut().flat_map(shelves_mut);
+            shelves.for_each(|(_, shelf)| shelf.cold.rewrite());
+        }
         if budget.is_none() {
             // Shelves stay, to hand over that nothing is on them.
             self.machines.iter_mut().for_each(|machine| visit(machine, &mut Empty));
         }
         self.memory = Some(memory);
         self.shrink();
-        let failure =
-            self.machines.iter().flat_map(shelves).find_map(|(_, shelf)| shelf.cold.failure());
+        self.check_pages()
+    }
+
+    /// Entries have been installed: what is too much goes.
+    pub(crate) fn reweigh(&mut self) -> Result<(), PageError> {
+        if self.memory.as_ref().is_some_and(|memory| memory.budget.is_some()) {
+            self.machines.iter_mut().for_each(|machine| visit(machine, &mut Reweigh));
+            self.shrink();
+        }
+        self.check_pages()
+    }
+
+    fn check_pages(&self) -> Result<(), PageError> {
+        let mut shelves = self.machines.iter().flat_map(shelves);
+        let failure = shelves.find_map(|(_, shelf)| shelf.cold.failure());
         failure.map_or(Ok(()), |failure| Err(failure.clone()))
+    }
+
+    /// The pages whose keys are to be placed anew; `None` if there are none.
+    pub(crate) fn take_displaced(&mut self) -> Option<Displaced> {
+        let memory = self.memory.as_mut()?;
+        let pages = std::mem::take(&mut memory.displaced);
+        (!pages.is_empty()).then(|| Displaced { at: memory.pages.clone(), pages })
     }
 
     fn equip(&mut self, pages: &Arc<dyn Pages>) {
@@ -341,7 +398,7 @@ impl Shard {
     }
 
     /// Why the state is no state any more, if it is none.
-    pub(crate) fn check_pages(&self) -> Result<(), StageError> {
+    pub(crate) fn check_stages(&self) -> Result<(), StageError> {
         for (stage, machine) in self.plan.stages.iter().zip(&self.machines) {
             for (_, shelf) in shelves(machine) {
                 if let Some(error) = shelf.cold.failure() {

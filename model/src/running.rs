@@ -68,7 +68,7 @@ impl Shard {
         self.check_room()?;
         if self.memory.is_some() {
             self.shrink();
-            self.check_pages()?;
+            self.check_stages()?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::exchange::ExchangeEnds;
 use crate::intake::Shape;
 use crate::late::LateBatch;
 use crate::machine_table::MachineTable;
-use crate::memory::{Memory, RestoredPage, cold_windows};
+use crate::memory::{Memory, Restored, cold_windows};
 use crate::pane::{PaneBatch, StageId};
 use crate::plan::{Plan, Stage, StageInput};
 use crate::round::{Round, Start, trailing};
@@ -182,8 +182,8 @@ pub struct Shard {
     pub(crate) cycle: u64,
     /// How much may be in memory; `None` where nothing is stored.
     pub(crate) memory: Option<Memory>,
-    /// Pages that hold some of a state that was restored. Taken by [`Shard::keep_within`].
-    pub(crate) restored: Vec<RestoredPage>,
+    /// Pages of a state that was restored. Taken by [`Shard::keep_within`].
+    pub(crate) restored: Restored,
 }
 
 impl Shard {
@@ -210,7 +210,7 @@ impl Shard {
             shards,
             cycle: 0,
             memory: None,
-            restored: Vec::new(),
+            restored: Restored::default(),
         }
     }
 

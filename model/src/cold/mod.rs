@@ -450,6 +450,11 @@ impl Cold {
         entries
     }
 
+    /// The next cut hands over everything.
+    pub(crate) fn rewrite(&mut self) {
+        self.changed.extend(self.based.keys());
+    }
+
     /// What the cut of `epoch` hands over: by group of which something has changed, or whose turn it
     /// is, all of its pages.
     pub(crate) fn hand_over(&mut self, epoch: Epoch) -> BTreeMap<KeyGroup, Vec<&KnownPage>> {

@@ -27,11 +27,6 @@ impl Default for Begins {
 }
 
 impl Begins {
-    /// Whether anything begins anew, or lies elsewhere.
-    pub(super) fn changes(&self) -> bool {
-        self.is_placed_anew || !self.stages.is_empty()
-    }
-
     pub(super) fn has(&self, stage: &str) -> bool {
         self.stages.iter().any(|name| **name == *stage)
     }

@@ -13,6 +13,7 @@ mod bytes;
 mod counting;
 mod cut;
 mod dirty;
+mod displaced;
 mod form;
 mod keyed;
 mod layout;
@@ -34,6 +35,7 @@ pub use begin::Begins;
 pub(crate) use bytes::{Input, put_bytes};
 pub use cut::Cut;
 pub(crate) use dirty::Dirty;
+pub use displaced::place_displaced;
 pub(crate) use form::Form;
 pub(crate) use keyed::Keyed;
 pub use layout::{StageLayout, UnknownFunction};
@@ -75,11 +77,6 @@ pub enum ImageError {
         /// What does not fit.
         what: Box<str>,
     },
-    /// Keys are not in memory while the plan changes.
-    #[error(
-        "keys of the state lie in pages, which cannot be changed: start the pipeline once as it was and without `state.memory`, and change it then"
-    )]
-    InPages,
     /// The texts do not fit the table.
     #[error(transparent)]
     Texts(#[from] SymbolsFull),

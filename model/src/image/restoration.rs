@@ -6,15 +6,17 @@
 use super::bytes::Input;
 use super::counting::Counting;
 use super::dirty::Dirty;
+use super::displaced::place;
 use super::part::{ShardPart, merged};
-use super::segment::{Shape, StoredSegment, TableId, entry, segments};
+use super::segment::{Shape, StoredSegment, TableId, TableKind, entry, segments};
 use super::{Begins, ImageError, form, kinds, other_plan, pages, table_mut};
 use crate::epoch::Epoch;
-use crate::key::Placing;
-use crate::memory::RestoredPage;
+use crate::key::{KeyGroup, Placing};
+use crate::memory::{Restored, RestoredPage};
 use crate::plan::{Plan, Stage};
 use crate::shard::Shard;
 use crate::symbol::Symbols;
+use hashbrown::HashSet;
 use std::sync::Arc;
 
 /// Shards that become what the cuts of an epoch say.
@@ -24,6 +26,8 @@ pub struct Restoration {
     symbols: Arc<Symbols>,
     shards: Vec<Shard>,
     counting: Counting,
+    /// Whose pages are forgotten, and have been found.
+    forgotten: HashSet<(Box<str>, TableKind, KeyGroup), foldhash::fast::RandomState>,
     begins: Option<Begins>,
     /// Whether the next cut hands over everything, so that nothing of what is read here is read
     /// again: it holds what is forgotten, or what lies in another group now.
@@ -80,6 +84,7 @@ impl Restoration {
             symbols,
             shards: made,
             counting: Counting::default(),
+            forgotten: HashSet::default(),
             is_rewritten: begins.as_ref().is_some_and(|begins| !begins.stages.is_empty()),
             begins,
         })
@@ -98,10 +103,10 @@ impl Restoration {
         let StoredSegment { kind, group, is_base, shape, mut entries, .. } = segment;
         let begins = self.begins.as_ref();
         if begins.is_some_and(|begins| begins.forgets(segment.stage, &self.plan)) {
-            if kind.in_pages().is_some() {
-                return Err(ImageError::InPages);
-            }
             self.is_rewritten = true;
+            if kind.in_pages().is_some() {
+                self.forget_pages((segment.stage, kind, group), entries)?;
+            }
             return Ok(());
         }
         let is_placed_anew = begins.is_some_and(|begins| begins.is_placed_anew);
@@ -117,22 +122,15 @@ impl Restoration {
             return Ok(());
         }
         Shape::of(stage).check(shape)?;
-        if kind.in_pages().is_some() && begins.is_some_and(Begins::changes) {
-            return Err(ImageError::InPages);
+        self.is_rewritten |= is_placed_anew;
+        if let Some(kind) = kind.in_pages() {
+            let table = TableId { kind, ..table_id };
+            return self.take_pages((table, group, epoch), entries, is_placed_anew);
         }
         if is_placed_anew {
-            self.is_rewritten = true;
             return self.place_anew(stage, table_id, entries);
         }
         let id = group.shard(plan.key_groups, self.shards.len());
-        if let (Some(kind), Some(shard)) = (kind.in_pages(), self.shards.get_mut(id)) {
-            while !entries.is_empty() {
-                let known = pages::known(group, &mut entries)?;
-                let stage = stage.id.index();
-                shard.restored.push(RestoredPage { stage, kind, epoch, known });
-            }
-            return Ok(());
-        }
         let machine = self.shards.get_mut(id).and_then(|s| s.machines.get_mut(stage.id.index()));
         let Some(machine) = machine else { return Ok(()) };
         let form = form(machine, kind, stage, &self.symbols);
@@ -161,6 +159,41 @@ impl Restoration {
         Ok(())
     }
 
+    /// Takes notice of pages, which are read once it is known where their keys belong.
+    fn take_pages(
+        &mut self,
+        (TableId { stage, kind }, group, epoch): (TableId, KeyGroup, Epoch),
+        mut entries: Input<'_>,
+        is_placed_anew: bool,
+    ) -> Result<(), ImageError> {
+        let id = group.shard(self.plan.key_groups, self.shards.len());
+        let id = if is_placed_anew { 0 } else { id };
+        let Some(shard) = self.shards.get_mut(id) else { return Ok(()) };
+        let Restored { pages, displaced, .. } = &mut shard.restored;
+        let known = if is_placed_anew { displaced } else { pages };
+        while !entries.is_empty() {
+            let (stage, page) = (stage.index(), pages::known(group, &mut entries)?);
+            known.push(RestoredPage { stage, kind, epoch, known: page });
+        }
+        Ok(())
+    }
+
+    /// Pages of a stage that is forgotten stay until no epoch is kept that knows of them: the run may
+    /// end before it stores one, and the next go back to what the pipeline was.
+    fn forget_pages(
+        &mut self,
+        (stage, kind, group): (&str, TableKind, KeyGroup),
+        mut entries: Input<'_>,
+    ) -> Result<(), ImageError> {
+        // Of what an earlier epoch knows, the numbers may have been given to others.
+        let is_newest = self.forgotten.insert((stage.into(), kind, group));
+        let Some(shard) = self.shards.first_mut().filter(|_| is_newest) else { return Ok(()) };
+        while !entries.is_empty() {
+            shard.restored.gone.push(pages::known(group, &mut entries)?.number);
+        }
+        Ok(())
+    }
+
     /// Puts the entries of a segment where their keys lie now.
     fn place_anew(
         &mut self,
@@ -175,20 +208,8 @@ impl Restoration {
             if !self.counting.is_there(table_id, name, content) {
                 continue;
             }
-            let machines = self.shards.first().and_then(|s| s.machines.get(stage.id.index()));
-            let Some(machine) = machines else { continue };
-            let (key, _) =
-                form(machine, table_id.kind, stage, &symbols).name(&mut Input(name.0))?;
-            let group = placing.group(&key, &symbols);
-            let id = group.shard(plan.key_groups, self.shards.len());
-            let machine = self.shards.get_mut(id);
-            let machine = machine.and_then(|shard| shard.machines.get_mut(stage.id.index()));
-            let Some(machine) = machine else { continue };
-            let form = form(machine, table_id.kind, stage, &symbols);
-            let Some(table) = table_mut(machine, table_id.kind) else {
-                return Err(other_plan(&format!("the window or trigger of `{}`", stage.name)));
-            };
-            table.install(name, content, &form)?;
+            let (of, table) = ((&*plan, stage, &*symbols), (&mut placing, table_id.kind));
+            place(&mut self.shards, of, table, (name, content))?;
         }
         Ok(())
     }
@@ -198,6 +219,7 @@ impl Restoration {
         let has_cycles = self.plan.engine.pace().is_some();
         for shard in &mut self.shards {
             shard.recall_sent();
+            shard.restored.is_rewritten = self.is_rewritten;
             if has_cycles {
                 shard.touch_news();
             }
