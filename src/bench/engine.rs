@@ -29,6 +29,8 @@ struct Notes {
     /// When the input had ended, which completes all windows.
     ended: Option<Instant>,
     panes: Vec<(PaneBatch, Instant)>,
+    /// Panes that came.
+    results: u64,
     /// Most bytes that were resident.
     resident_max: u64,
 }
@@ -55,6 +57,8 @@ pub(super) struct Run {
     /// Processor time of all threads.
     pub(super) processor: Duration,
     pub(super) panes: Vec<(PaneBatch, Instant)>,
+    /// How many there were, whether kept or not.
+    pub(super) results: u64,
     /// Latency of every pane, in seconds.
     pub(super) latencies: Vec<f64>,
     /// By how much memory has grown at most.
@@ -133,9 +137,12 @@ pub(super) fn run(
     let source = Watched { source, notes: notes.clone(), watch, newest: i64::MIN };
     let sink_notes = notes.clone();
     let sink = MemorySink::new(move |panes: &PaneBatch| {
-        noted(&sink_notes, |notes| match watch {
-            Watch::Speed => notes.panes.push((panes.clone(), Instant::now())),
-            Watch::Memory => notes.sample_memory(),
+        noted(&sink_notes, |notes| {
+            notes.results += panes.panes.len() as u64;
+            match watch {
+                Watch::Speed => notes.panes.push((panes.clone(), Instant::now())),
+                Watch::Memory => notes.sample_memory(),
+            }
         });
         Ok(())
     });
@@ -172,7 +179,8 @@ pub(super) fn run(
     let notes = noted(&notes, std::mem::take);
     let grown_bytes = resident.map(|before| notes.resident_max.saturating_sub(before));
     let latencies = notes.latencies();
-    Ok(Run { wall, processor, panes: notes.panes, latencies, grown_bytes })
+    let results = notes.results;
+    Ok(Run { wall, processor, panes: notes.panes, results, latencies, grown_bytes })
 }
 
 fn run_node(parts: Parts) -> Result<Outcome, BenchError> {

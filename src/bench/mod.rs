@@ -15,6 +15,7 @@ mod measure;
 mod packed;
 mod report;
 mod result;
+mod sequences;
 mod state;
 mod windows;
 
@@ -43,6 +44,7 @@ Examples:
   nilometer bench flows --format json --records 500000
   nilometer bench windows --keys 100000
   nilometer bench state --keys 1000000
+  nilometer bench sequences --sessions 1000000
   tests/services/kafka run sh -c 'nilometer bench kafka --brokers $KAFKA'";
 
 /// What to measure.
@@ -58,6 +60,8 @@ enum Bench {
     Flows(FlowsArgs),
     /// Fixed, sliding and session windows over many keys, against hand-written loops
     Windows(windows::WindowsArgs),
+    /// Sessions judged step by step, against a loop that sorts each at its close
+    Sequences(sequences::SequencesArgs),
     /// A state on disk: what epochs cost while keys change, and a restart
     State(state::StateArgs),
     /// Records from a broker of Kafka, beside a bare consumer
@@ -142,6 +146,7 @@ pub fn execute(args: &BenchArgs) -> Result<(), Failure> {
     let args = match &args.bench {
         Bench::Flows(args) => args,
         Bench::Windows(args) => return windows::execute(args),
+        Bench::Sequences(args) => return sequences::execute(args),
         Bench::State(args) => return state::execute(args),
         Bench::Kafka(args) => return kafka::execute(args),
     };
