@@ -26,6 +26,7 @@ pub mod schema;
 pub mod standing;
 pub mod state;
 pub mod summary;
+pub mod summary_sequences;
 pub mod summary_state;
 pub mod summary_table;
 pub mod supervision;

@@ -15,6 +15,7 @@ use crate::run_failure::RunFailure;
 use crate::standing::{Names, describe, describe_standstill};
 use crate::state::{self, Asked};
 use crate::summary::Summary;
+use crate::summary_sequences::SequenceSummary;
 use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
 use crate::supervision::{Supervision, abort_on_panic};
@@ -229,6 +230,9 @@ async fn drive(
                 bar.say(&text.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
                 if let Some(state) = StateSummary::now(node.meters()) {
                     bar.say(&state.describe());
+                }
+                for (name, kept) in SequenceSummary::now(node.meters(), &pipeline.plan) {
+                    bar.say(&kept.describe(&name));
                 }
             }
             () = drain.runs_out() => {

@@ -3,6 +3,7 @@
 //! Facts in, numbers out: made from what the actors counted, checked here, printed as a table for
 //! people and as JSON for programs. The JSON is public (`docs/output.md`).
 
+use crate::summary_sequences::SequenceSummary;
 use crate::summary_state::StateSummary;
 use nilometer_actors::node::Outcome;
 use nilometer_actors::report::{PartitionReport, SourceReport};
@@ -13,6 +14,7 @@ use nilometer_model::time::Watermark;
 use nilometer_model::window::WindowFn;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a run has done.
@@ -29,6 +31,9 @@ pub struct Summary {
     /// What storing state has cost, where it is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StateSummary>,
+    /// What sequences still kept at the end, by name; those that kept nothing are left out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sequences: BTreeMap<Box<str>, SequenceSummary>,
     /// Partitions of sources that read several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<PartitionSummary>,
@@ -237,6 +242,7 @@ impl Summary {
             stages: Stages(stages.collect()),
             marks: account.marks,
             state: StateSummary::of(outcome),
+            sequences: crate::summary_sequences::kept(&outcome.sequences(), plan),
             partitions: outcome.sources.iter().flat_map(PartitionSummary::of).collect(),
         };
         summary.check(outcome.failures.is_empty())?;
@@ -346,6 +352,7 @@ mod tests {
             is_empty: true,
             pause_max: None,
             memory: None,
+            sequences: Vec::new(),
         };
         Outcome {
             sources: vec![SourceReport {

@@ -137,6 +137,7 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
         sentences.push(format!("sink `{}`: {written}{broken}", sink.name));
     }
     sentences.extend(summary.state.as_ref().map(StateSummary::describe));
+    sentences.extend(summary.sequences.iter().map(|(name, kept)| kept.describe(name)));
     if let Some(memory) = outcome.memory() {
         sentences.push(format!(
             "state in memory: {} bytes, at most {}; on disk: {} keys in {} bytes of pages; {} keys went \
@@ -217,6 +218,7 @@ mod tests {
                 stages: Stages(vec![stage]),
                 marks: Counts::default(),
                 state: None,
+                sequences: std::collections::BTreeMap::new(),
             };
             let text = stages(&summary);
             assert!(text.contains(header) && text.contains(row), "{text}");

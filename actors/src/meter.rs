@@ -6,8 +6,11 @@
 use crate::report::StoreReport;
 use nilometer_connectors::source::Progress;
 use nilometer_model::epoch::Epoch;
+use nilometer_model::pane::StageId;
+use nilometer_model::sequence::SequenceUse;
 use nilometer_model::time::{EventTime, Watermark};
 use nilometer_model::watermark::Standing;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -87,6 +90,8 @@ pub struct Meters {
     store: Mutex<Option<StoreReport>>,
     /// Locked by the coordinator for as long as it takes to put another in its place.
     standing: Mutex<Option<Standing>>,
+    /// By shard: what its sequences keep. Locked by a shard for as long as it takes to note it.
+    sequences: Mutex<BTreeMap<usize, Vec<(StageId, SequenceUse)>>>,
 }
 
 impl Meters {
@@ -100,6 +105,7 @@ impl Meters {
             pause_max: AtomicU64::new(0),
             store: Mutex::default(),
             standing: Mutex::default(),
+            sequences: Mutex::default(),
         }
     }
 
@@ -149,6 +155,20 @@ impl Meters {
 
     pub(crate) fn set_standing(&self, standing: Standing) {
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing);
+    }
+
+    /// What the sequences of all shards kept at the last tick, by stage.
+    pub fn sequences(&self) -> BTreeMap<StageId, SequenceUse> {
+        let mut all: BTreeMap<_, SequenceUse> = BTreeMap::new();
+        let shards = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
+        for (stage, used) in shards.values().flatten() {
+            all.entry(*stage).or_default().merge(used);
+        }
+        all
+    }
+
+    pub(crate) fn set_sequences(&self, shard: usize, used: Vec<(StageId, SequenceUse)>) {
+        self.sequences.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, used);
     }
 
     pub(crate) fn set_watermark(&self, watermark: Watermark) {

@@ -29,10 +29,13 @@ use nilometer_model::account::StageAccount;
 use nilometer_model::epoch::{BatchPlace, Bounds};
 use nilometer_model::expr::Refinement;
 use nilometer_model::memory::MemoryUse;
+use nilometer_model::pane::StageId;
 use nilometer_model::plan::Plan;
+use nilometer_model::sequence::SequenceUse;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::{Span, Watermark};
 use nilometer_model::watermark::{Estimation, ProgressRules, Standing};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -219,6 +222,15 @@ impl Outcome {
         let mut all = shards.next()?;
         shards.for_each(|shard| all.merge(&shard));
         Some(all)
+    }
+
+    /// What the sequences of all shards kept at the end, by stage.
+    pub fn sequences(&self) -> BTreeMap<StageId, SequenceUse> {
+        let mut all: BTreeMap<_, SequenceUse> = BTreeMap::new();
+        for (stage, used) in self.shards.iter().flat_map(|shard| &shard.sequences) {
+            all.entry(*stage).or_default().merge(used);
+        }
+        all
     }
 
     /// Whether no window, timer or key is left in any shard.

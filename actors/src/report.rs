@@ -10,6 +10,7 @@ use nilometer_model::epoch::BatchPlace;
 use nilometer_model::image::ImageError;
 use nilometer_model::memory::MemoryUse;
 use nilometer_model::pane::StageId;
+use nilometer_model::sequence::SequenceUse;
 use nilometer_model::shard::StageError;
 use nilometer_model::time::Watermark;
 use nilometer_model::watermark::{PartitionState, Standing};
@@ -123,6 +124,8 @@ pub struct ShardReport {
     pub pause_max: Option<Duration>,
     /// What its state takes; `None` if it is not kept within a budget.
     pub memory: Option<MemoryUse>,
+    /// What its sequences keep, in plan order.
+    pub sequences: Vec<(StageId, SequenceUse)>,
 }
 
 /// What a sink has counted, at its end.

@@ -79,6 +79,14 @@ impl ShardActor {
         }
     }
 
+    /// What sequences keep, for whoever asks.
+    fn note_sequences(&self) {
+        let used: Vec<_> = self.machine.shard().sequences().collect();
+        if !used.is_empty() {
+            self.links.meters.set_sequences(self.id, used);
+        }
+    }
+
     fn report_end(&self) {
         let shard = self.machine.shard();
         self.links.reports.report(Report::Shard(ShardReport {
@@ -88,6 +96,7 @@ impl ShardActor {
             is_empty: shard.is_empty(),
             pause_max: self.cutting.as_ref().map(|cutting| cutting.pause_max),
             memory: shard.memory(),
+            sequences: shard.sequences().collect(),
         }));
     }
 }
@@ -114,7 +123,10 @@ impl ShardActor {
                 deliver::handled(&message.sender, Taker::Shard, message.bytes);
             }
             Inward::StageMarked(StageMarked(mark)) => self.machine.stage_marked(&mark),
-            Inward::Tick(Tick(now)) => self.machine.tick(now),
+            Inward::Tick(Tick(now)) => {
+                self.machine.tick(now);
+                self.note_sequences();
+            }
             Inward::Closed(message) => self.machine.closed(message.round),
             Inward::Barrier(message) => self.barrier(message.partition),
             Inward::Aligned(message) => self.aligned(message),

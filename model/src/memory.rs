@@ -111,8 +111,7 @@ fn visit(machine: &mut Machine, visitor: &mut impl Visit) {
         }
         Machine::Machines(table, _) => visitor.visit(TableKind::Machines, &mut **table),
         Machine::TopK(table) => visitor.visit(TableKind::Lists, &mut **table),
-        // Its sessions stay in memory, within bounds of their own.
-        Machine::Sequence(_) => {}
+        Machine::Sequence(table) => visitor.visit(TableKind::Sequences, &mut **table),
     }
 }
 
@@ -126,7 +125,7 @@ pub(crate) fn shelves(machine: &Machine) -> impl Iterator<Item = (TableKind, &Sh
         ],
         Machine::Machines(table, _) => [Some((TableKind::Machines, table.shelf_ref())), None],
         Machine::TopK(table) => [Some((TableKind::Lists, table.shelf_ref())), None],
-        Machine::Sequence(_) => [None, None],
+        Machine::Sequence(table) => [Some((TableKind::Sequences, table.shelf_ref())), None],
     };
     shelves.into_iter().flatten().filter_map(|(kind, shelf)| Some((kind, shelf?)))
 }
@@ -141,7 +140,7 @@ pub(crate) fn shelves_mut(machine: &mut Machine) -> impl Iterator<Item = (TableK
         }
         Machine::Machines(table, _) => [Some((TableKind::Machines, table.shelf())), None],
         Machine::TopK(table) => [Some((TableKind::Lists, table.shelf())), None],
-        Machine::Sequence(_) => [None, None],
+        Machine::Sequence(table) => [Some((TableKind::Sequences, table.shelf())), None],
     };
     let shelves = shelves.into_iter().flatten();
     shelves.filter_map(|(kind, shelf)| Some((kind, shelf.as_deref_mut()?)))
@@ -438,7 +437,7 @@ fn held(machine: &Machine) -> usize {
         Machine::Sliding(table, _) => table.windows.held() + table.held(),
         Machine::Machines(table, _) => table.held(),
         Machine::TopK(table) => table.held(),
-        Machine::Sequence(table) => table.size().1,
+        Machine::Sequence(table) => table.held(),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::plan::{Plan, Stage, StageInput};
 use crate::round::{Round, Start, trailing};
 use crate::row::RowBatch;
 use crate::rows::ChangeReader;
-use crate::sequence::SequenceTable;
+use crate::sequence::{SequenceTable, SequenceUse};
 use crate::sliding::SlidingTable;
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
@@ -414,6 +414,17 @@ impl Shard {
             Machine::Sequence(table) => table.size(),
         };
         self.machines.iter().map(size).collect()
+    }
+
+    /// What each sequence keeps, in plan order.
+    pub fn sequences(&self) -> impl Iterator<Item = (StageId, SequenceUse)> {
+        let stages = self.plan.stages.iter().zip(&self.machines);
+        stages.filter_map(|(stage, machine)| match machine {
+            Machine::Sequence(table) => Some((stage.id, table.gauges())),
+            Machine::Keys(..) | Machine::Sliding(..) | Machine::Machines(..) | Machine::TopK(_) => {
+                None
+            }
+        })
     }
 
     /// Whether copies that are dropped are listed in [`Output::dropped`]; off at first.

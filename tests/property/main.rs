@@ -13,6 +13,7 @@
     reason = "a test fails by a panic, and prints its seed"
 )]
 
+mod chains;
 mod cost;
 mod engines;
 mod job;
@@ -22,6 +23,7 @@ mod memory;
 mod negative;
 mod records;
 mod results;
+mod sequences;
 mod sinks;
 mod slices;
 mod triggers;

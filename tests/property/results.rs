@@ -210,7 +210,10 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 /// What sinks hold of one stage.
-fn held(stage: &Stage, panes: &[Seen]) -> Result<BTreeMap<Place, Vec<Value>>, TestCaseError> {
+pub(crate) fn held(
+    stage: &Stage,
+    panes: &[Seen],
+) -> Result<BTreeMap<Place, Vec<Value>>, TestCaseError> {
     let mut held: BTreeMap<Place, Vec<Value>> = BTreeMap::new();
     for pane in panes.iter().filter(|pane| pane.stage == stage.id) {
         let (grouping, key) = (stage.name.clone(), pane.key.clone());

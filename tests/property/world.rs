@@ -5,14 +5,15 @@
 use crate::sinks::place_of;
 use nilometer_connectors::generator::Dice;
 use nilometer_model::account::{DropReason, StageAccount};
-use nilometer_model::batch::{Closed, KeyValues, Place, Record};
+use nilometer_model::batch::{Closed, KeyValues, Place, Placed, Record};
 use nilometer_model::cold::{MemoryPages, Pages};
 use nilometer_model::engine::Cycle;
 use nilometer_model::image::Log;
 use nilometer_model::invariant::{ORDER_1, WM_1};
 use nilometer_model::key::Router;
 use nilometer_model::late::{LateBatch, LateReason};
-use nilometer_model::pane::{PaneBatch, PaneKind, PaneMeta, StageId, Timing};
+use nilometer_model::node::is_behind;
+use nilometer_model::pane::{PaneBatch, PaneMeta, StageId};
 use nilometer_model::plan::{Job, Plan};
 use nilometer_model::row::{Position, RowBatch};
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark, Output, Shard};
@@ -175,15 +176,24 @@ impl World {
         self
     }
 
-    /// Places records on their shards and delivers some of what is queued.
+    /// Records of one partition come, numbered as they come.
     pub(crate) fn records(&mut self, job: &Job, records: &[Record]) {
+        let first = self.next_record;
+        self.next_record += records.len() as u64;
+        let placed = (first..).zip(records).map(|(offset, record)| Placed {
+            position: Position { partition: 0, offset },
+            record: record.clone(),
+        });
+        self.placed(job, &placed.collect::<Vec<_>>());
+    }
+
+    /// Places records on their shards and delivers some of what is queued.
+    pub(crate) fn placed(&mut self, job: &Job, records: &[Placed]) {
         let mut parts: Vec<_> =
             self.shards.iter().map(|_| RowBatch::new(self.plan.row.clone())).collect();
         let mut all = RowBatch::new(self.plan.row.clone());
-        for record in records {
-            let position = Position { partition: 0, offset: self.next_record };
-            self.next_record += 1;
-            let mut row = all.push(record.time, position);
+        for Placed { position, record } in records {
+            let mut row = all.push(record.time, *position);
             for (field, value) in job.fields.iter().zip(&record.values) {
                 if let Some(slot) = self.plan.row.slot(&field.name) {
                     row.set(slot, value.intern(&self.symbols).unwrap());
@@ -410,12 +420,8 @@ impl World {
     /// What a sink asks of every pane: that no watermark has come before it that it is behind of.
     fn check_order(&self, from: usize, batch: &PaneBatch) {
         let passed = self.passed[from];
-        let window_fn = self.plan.stages[batch.stage.index()].window;
-        let is_overtaken = |pane: &&PaneMeta| {
-            let is_fresh = pane.kind == PaneKind::Insert && pane.timing != Timing::Late;
-            is_fresh && window_fn.complete_at(pane.window) <= passed.0
-        };
-        let overtaken = batch.panes.iter().find(is_overtaken);
+        let stage = &self.plan.stages[batch.stage.index()];
+        let overtaken = batch.panes.iter().find(|pane| is_behind(stage, pane, passed));
         assert!(overtaken.is_none(), "{ORDER_1}: {passed} has passed before {overtaken:?}");
     }
 

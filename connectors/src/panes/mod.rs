@@ -15,6 +15,8 @@ mod table;
 pub(crate) mod value;
 
 #[cfg(test)]
+mod session_tests;
+#[cfg(test)]
 mod summary_tests;
 #[cfg(test)]
 mod table_tests;

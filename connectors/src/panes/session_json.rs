@@ -4,7 +4,7 @@
 use crate::panes::PaneRef;
 use crate::panes::pane_json::{write_head, write_name};
 use crate::panes::value::{write_int, write_json};
-use nilometer_model::pane::{PaneKind, Timing};
+use nilometer_model::pane::{PaneKind, PaneMeta, Timing};
 use nilometer_model::plan::{SequenceInput, Stage};
 use nilometer_model::sequence::{RecordField, StepField};
 use nilometer_model::symbol::Symbols;
@@ -12,12 +12,14 @@ use nilometer_model::value::{Datum, write_json_text};
 use std::fmt::Write;
 
 /// What a record of a session is.
-const fn kind(kind: PaneKind, timing: Timing) -> &'static str {
-    match (kind, timing) {
-        (PaneKind::Retract, _) => "retraction",
-        (PaneKind::Insert, Timing::Early) => "early",
-        (PaneKind::Insert, Timing::OnTime | Timing::TimedOut) => "final",
-        (PaneKind::Insert, Timing::Late) => "correction",
+const fn kind(meta: &PaneMeta) -> &'static str {
+    match (meta.kind, meta.timing, meta.index) {
+        (PaneKind::Retract, _, _) => "retraction",
+        (PaneKind::Insert, Timing::Early, _) => "early",
+        // One that is told for the first time corrects nothing, however late it is.
+        (PaneKind::Insert, Timing::OnTime | Timing::TimedOut, _)
+        | (PaneKind::Insert, Timing::Late, 0) => "final",
+        (PaneKind::Insert, Timing::Late, _) => "correction",
     }
 }
 
@@ -37,7 +39,7 @@ pub fn write_session(
     out.push_str(",\"revision\":");
     write_int(pane.meta.index, out);
     out.push_str(",\"kind\":\"");
-    out.push_str(kind(pane.meta.kind, pane.meta.timing));
+    out.push_str(kind(pane.meta));
     out.push_str("\",\"by_clock\":");
     out.push_str(if pane.meta.timing == Timing::TimedOut { "true" } else { "false" });
     out.push_str(",\"event_time\":");

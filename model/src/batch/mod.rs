@@ -6,11 +6,14 @@
 //! property test compares the engine with it. What it shares with the engine is the definition of
 //! windows ([`crate::time`], [`crate::window`]), the order of values and the frozen hashes. Windows
 //! that merge are found by `merging`. Triggers are not known here: what a trigger that has finished
-//! keeps out is told by whoever asks.
+//! keeps out is told by whoever asks. Sequences have an oracle of their own ([`judge_sequence`]): what
+//! is late for them depends on what came together.
 
+mod chain;
 mod input;
 mod merging;
 mod results;
+mod sequences;
 mod sided;
 mod total;
 
@@ -23,6 +26,8 @@ use merging::{Fate, Merged};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use total::Inputs;
+
+pub use sequences::{Fates, Placed, Round, Session, Sessions, is_count, judge_sequence, roll_up};
 
 /// A record: its event time and the values of all fields of the job, in the job's order.
 #[derive(Debug, Clone, PartialEq)]
@@ -185,7 +190,7 @@ impl<'a> Oracle<'a> {
         let number = self.records;
         self.records += 1;
         for (index, grouping) in self.job.groupings.iter().enumerate() {
-            if grouping.of.is_some() {
+            if grouping.of.is_some() || grouping.sequence.is_some() {
                 continue;
             }
             if self.merged.get(index).is_some_and(Option::is_some) {
@@ -253,13 +258,13 @@ impl<'a> Oracle<'a> {
         let mut evaluation = self.evaluation;
         let all = self.job.groupings.iter().zip(self.inputs).zip(self.merged);
         for ((grouping, inputs), merged) in all {
-            if grouping.of.is_some() {
+            if grouping.of.is_some() || grouping.sequence.is_some() {
                 continue;
             }
             let inputs = merged.map_or(inputs, Merged::finish);
             total::finish(self.job, grouping, inputs, &mut evaluation.totals)?;
         }
-        results::finish(self.job, &mut evaluation.totals)?;
+        results::finish(self.job, &mut evaluation.totals, &[])?;
         Ok(evaluation)
     }
 }

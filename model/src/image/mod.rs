@@ -129,7 +129,8 @@ fn table_mut(machine: &mut Machine, kind: TableKind) -> Option<&mut dyn Keyed> {
             | TableKind::SlicePages
             | TableKind::MachinePages
             | TableKind::ListPages
-            | TableKind::Sequences,
+            | TableKind::Sequences
+            | TableKind::SequencePages,
         ) => None,
     }
 }

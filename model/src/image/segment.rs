@@ -30,12 +30,14 @@ pub enum TableKind {
     MachinePages,
     /// Pages of top-K lists.
     ListPages,
-    /// Sessions of sequences. These do not leave memory: what bounds them is their own.
+    /// Sessions of sequences.
     Sequences,
+    /// Pages of sessions.
+    SequencePages,
 }
 
 impl TableKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Windows,
         Self::Slices,
         Self::Machines,
@@ -45,6 +47,7 @@ impl TableKind {
         Self::MachinePages,
         Self::ListPages,
         Self::Sequences,
+        Self::SequencePages,
     ];
 
     /// Of the entries that pages of this kind hold; `None` if these are no pages.
@@ -54,6 +57,7 @@ impl TableKind {
             Self::SlicePages => Some(Self::Slices),
             Self::MachinePages => Some(Self::Machines),
             Self::ListPages => Some(Self::Lists),
+            Self::SequencePages => Some(Self::Sequences),
             Self::Windows | Self::Slices | Self::Machines | Self::Lists | Self::Sequences => None,
         }
     }
@@ -65,7 +69,7 @@ impl TableKind {
             Self::Slices | Self::SlicePages => Self::SlicePages,
             Self::Machines | Self::MachinePages => Self::MachinePages,
             Self::Lists | Self::ListPages => Self::ListPages,
-            Self::Sequences => Self::Sequences,
+            Self::Sequences | Self::SequencePages => Self::SequencePages,
         }
     }
 
@@ -97,6 +101,7 @@ impl TableKind {
             Self::MachinePages => 6,
             Self::ListPages => 7,
             Self::Sequences => 8,
+            Self::SequencePages => 9,
         }
     }
 }

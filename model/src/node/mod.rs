@@ -26,7 +26,7 @@ pub use coordinator::{CoordinatorNode, FromCoordinator};
 pub use gate::Gate;
 pub use outbox::{Owed, Publish, SinkOutbox};
 pub use shard::{FromShard, Route, ShardNode, ShardParts};
-pub use sink::{Overtaken, SinkOrder};
+pub use sink::{Overtaken, SinkOrder, is_behind};
 pub use source::{FromSource, SourceNode, SourceParts, Stand};
 pub use store::StoreNode;
 

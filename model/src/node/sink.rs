@@ -1,8 +1,8 @@
 //! What a sink checks before it writes: that no pane that fires in time comes behind the watermark
 //! that completed its window. All order ends here, so here it is seen whether it was kept.
 
-use crate::pane::{PaneBatch, PaneKind, StageId, Timing};
-use crate::plan::Plan;
+use crate::pane::{PaneBatch, PaneKind, PaneMeta, StageId, Timing};
+use crate::plan::{Plan, Stage};
 use crate::time::Watermark;
 use crate::window::WindowFn;
 
@@ -20,7 +20,7 @@ pub struct Overtaken {
 /// What a sink knows of the order of what comes.
 #[derive(Debug, Clone)]
 pub struct SinkOrder {
-    /// By stage; none of a sequence, whose records say when a session began, and come when it is over.
+    /// By stage; `None` for sequences, whose records stand at an instant.
     windows: Vec<Option<WindowFn>>,
     /// What each shard has let pass. Rises only (WM-1).
     passed: Vec<Watermark>,
@@ -31,10 +31,8 @@ pub struct SinkOrder {
 impl SinkOrder {
     /// Nothing has come.
     pub fn new(plan: &Plan, shards: usize) -> Self {
-        let stages = plan.stages.iter();
-        let windows = stages.map(|stage| stage.sequence.is_none().then_some(stage.window));
         Self {
-            windows: windows.collect(),
+            windows: plan.stages.iter().map(window_of).collect(),
             passed: vec![Watermark::MIN; shards],
             open_shards: shards,
         }
@@ -51,14 +49,12 @@ impl SinkOrder {
         else {
             return Ok(());
         };
-        let is_overtaken = panes.panes.iter().any(|pane| match (pane.kind, pane.timing) {
-            (PaneKind::Insert, Timing::Early | Timing::OnTime | Timing::TimedOut) => {
-                window.complete_at(pane.window) <= passed.0
-            }
-            // A retraction repeats the timing of what it takes back.
-            (PaneKind::Retract, _) | (PaneKind::Insert, Timing::Late) => false,
-        });
-        if is_overtaken { Err(Overtaken { shard, stage, passed }) } else { Ok(()) }
+        let mut panes = panes.panes.iter();
+        if panes.any(|pane| is_overtaken(*window, pane, passed)) {
+            Err(Overtaken { shard, stage, passed })
+        } else {
+            Ok(())
+        }
     }
 
     /// A shard has let a watermark pass.
@@ -75,11 +71,34 @@ impl SinkOrder {
     }
 }
 
+/// What completes the windows of a stage, if it has windows.
+fn window_of(stage: &Stage) -> Option<WindowFn> {
+    stage.sequence.is_none().then_some(stage.window)
+}
+
+/// Whether a pane of `stage` comes too late to be what its timing says: `passed` has passed before.
+pub fn is_behind(stage: &Stage, pane: &PaneMeta, passed: Watermark) -> bool {
+    is_overtaken(window_of(stage), pane, passed)
+}
+
+fn is_overtaken(window: Option<WindowFn>, pane: &PaneMeta, passed: Watermark) -> bool {
+    match (pane.kind, pane.timing, window) {
+        // A retraction repeats the timing of what it takes back.
+        (PaneKind::Retract, _, _) | (PaneKind::Insert, Timing::Late, _) => false,
+        // What is told of a session that goes on promises nothing.
+        (PaneKind::Insert, Timing::Early, None) => false,
+        (PaneKind::Insert, Timing::OnTime | Timing::TimedOut, None) => pane.event_time < passed.0,
+        (PaneKind::Insert, Timing::Early | Timing::OnTime | Timing::TimedOut, Some(window)) => {
+            window.complete_at(pane.window) <= passed.0
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::aggregate::ValuesRef;
-    use crate::pane::{AccumulationMode, PaneMeta};
+    use crate::pane::AccumulationMode;
     use crate::plan::{Grouping, Job, KeyColumn};
     use crate::planner::plan;
     use crate::row::Field;

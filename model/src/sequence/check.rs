@@ -44,6 +44,14 @@ pub enum SequenceError {
         /// The step.
         step: Box<str>,
     },
+    /// Statuses are named, and none are read.
+    #[error(
+        "step `{step}` names statuses, and the sequence reads none: set `status` to the field that has them, or name none, then a step has succeeded once its record comes"
+    )]
+    NoStatus {
+        /// The step.
+        step: Box<str>,
+    },
     /// A field does not have the type that it must have.
     #[error("field `{field}` is of type {ty}, but {wanted} is needed")]
     FieldType {
@@ -139,11 +147,15 @@ fn check_chain(spec: &SequenceSpec, errors: &mut Vec<SequenceError>) {
         }
     }
     for step in &spec.steps {
-        if step.success.is_empty() {
+        let has_status = spec.status.is_some();
+        if has_status && step.success.is_empty() {
             errors.push(SequenceError::NoSuccess { step: step.name.clone() });
         }
         let statuses: Vec<_> =
             step.start.iter().chain(&step.success).chain(&step.failure).collect();
+        if !has_status && !statuses.is_empty() {
+            errors.push(SequenceError::NoStatus { step: step.name.clone() });
+        }
         for (index, status) in statuses.iter().enumerate() {
             if statuses.iter().take(index).any(|known| known == status) {
                 let (step, status) = (step.name.clone(), (*status).clone());

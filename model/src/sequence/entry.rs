@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 pub(crate) struct Entry {
     /// Event time.
     pub(crate) time: EventTime,
-    /// Hash of what is equal in copies of one record; 0 without such a field.
+    /// Hash of what is equal in copies of one record; 0 where there is nothing.
     pub(crate) id: u64,
     /// Number of the record in its partition.
     pub(crate) offset: u64,
@@ -66,8 +66,9 @@ impl Marks {
     const LATE: u8 = 2;
     const TOLD: u8 = 4;
     const COPY: u8 = 8;
+    const SHARES: u8 = 128;
     /// Copies that are counted, of each record.
-    pub(crate) const COPIES_MAX: u8 = 31;
+    pub(crate) const COPIES_MAX: u32 = 15;
 
     /// Whether it came behind one that stands after it.
     pub(crate) const fn is_out_of_order(self) -> bool {
@@ -84,9 +85,14 @@ impl Marks {
         self.0 & Self::TOLD != 0
     }
 
+    /// Whether a session that was closed before it is said to begin at the same instant.
+    pub(crate) const fn shares_instant(self) -> bool {
+        self.0 & Self::SHARES != 0
+    }
+
     /// Copies of it that came and were dropped, as far as they are counted.
     pub(crate) const fn copies(self) -> u32 {
-        (self.0 >> 3) as u32
+        ((self.0 & !Self::SHARES) >> 3) as u32
     }
 
     pub(crate) const fn set_out_of_order(&mut self) {
@@ -97,13 +103,17 @@ impl Marks {
         self.0 |= Self::LATE;
     }
 
+    pub(crate) const fn set_shares_instant(&mut self) {
+        self.0 |= Self::SHARES;
+    }
+
     pub(crate) const fn set_told(&mut self, told: bool) {
         self.0 = if told { self.0 | Self::TOLD } else { self.0 & !Self::TOLD };
     }
 
     /// Counts a copy, unless what was told of it must stay as it was told.
     pub(crate) const fn add_copy(&mut self) {
-        if !self.is_told() && self.0 >> 3 < Self::COPIES_MAX {
+        if !self.is_told() && self.copies() < Self::COPIES_MAX {
             self.0 += Self::COPY;
         }
     }
@@ -175,9 +185,9 @@ impl Entry {
         place(self).cmp(&place(other))
     }
 
-    /// Whether both are copies of one record; `has_id` says whether records tell.
-    fn is_copy_of(&self, other: &Self, has_id: bool) -> bool {
-        if has_id {
+    /// Whether both are copies of one record, given that they are of one instant.
+    fn is_copy_of(&self, other: &Self) -> bool {
+        if self.id != 0 || other.id != 0 {
             return self.id == other.id;
         }
         self.step == other.step && self.status() == other.status()
@@ -189,12 +199,12 @@ impl Entry {
 pub(crate) enum Placed {
     /// It stands there, at this place.
     At(usize),
-    /// It is a copy of the one at this place, and was left out.
-    Copy(usize),
+    /// One of which it is a copy stands there already: the two count as one.
+    Copy,
 }
 
 /// Puts `entry` among `entries`, which are in order; from the back, since records nearly are.
-pub(crate) fn place(entries: &mut Vec<Entry>, mut entry: Entry, has_id: bool) -> Placed {
+pub(crate) fn place(entries: &mut Vec<Entry>, mut entry: Entry) -> Placed {
     let mut at = entries.len();
     let mut from = at;
     // Copies of a record have its event time.
@@ -202,8 +212,12 @@ pub(crate) fn place(entries: &mut Vec<Entry>, mut entry: Entry, has_id: bool) ->
         if before.time < entry.time {
             break;
         }
-        if before.time == entry.time && before.is_copy_of(&entry, has_id) {
-            return Placed::Copy(from - 1);
+        if before.time == entry.time && before.is_copy_of(&entry) {
+            join(entries, from - 1, entry);
+            return Placed::Copy;
+        }
+        if before.time == entry.time && before.marks.shares_instant() {
+            entry.marks.set_shares_instant();
         }
         if before.order(&entry) == Ordering::Greater {
             at = from - 1;
@@ -215,6 +229,20 @@ pub(crate) fn place(entries: &mut Vec<Entry>, mut entry: Entry, has_id: bool) ->
     }
     entries.insert(at, entry);
     Placed::At(at)
+}
+
+/// A copy of the record at `at` has come. Of the two the one stays that stands first, so that it is
+/// the same whichever comes first; but what was told stays as it was told.
+fn join(entries: &mut Vec<Entry>, at: usize, copy: Entry) {
+    let Some(known) = entries.get_mut(at) else { return };
+    known.marks.add_copy();
+    if known.marks.is_told() || copy.order(known) != Ordering::Less {
+        return;
+    }
+    let marks = known.marks;
+    entries.remove(at);
+    let place = entries.partition_point(|known| known.order(&copy) == Ordering::Less);
+    entries.insert(place, Entry { marks, ..copy });
 }
 
 #[cfg(test)]
@@ -258,7 +286,7 @@ pub(crate) mod tests {
                 }
                 let mut entries = Vec::new();
                 for entry in order {
-                    assert!(matches!(place(&mut entries, entry, false), Placed::At(_)));
+                    assert!(matches!(place(&mut entries, entry), Placed::At(_)));
                 }
                 let strip = |entry: &Entry| (entry.time, entry.step, entry.partition, entry.offset);
                 let placed: Vec<_> = entries.iter().map(strip).collect();
@@ -274,25 +302,27 @@ pub(crate) mod tests {
             entry.set_status(Some(status));
             entry
         };
-        for (has_id, second, is_copy) in [
-            (false, plain(1, 0, 7, 9), true),
-            (false, plain(1, 0, 8, 0), false),
-            (false, plain(2, 0, 7, 0), false),
-            (false, plain(1, 1, 7, 0), false),
-            (true, plain(1, 0, 7, 9), false),
-            (true, plain(1, 3, 8, 1), true),
-            (true, plain(2, 0, 7, 1), false),
+        for (id, second, is_copy) in [
+            (0, plain(1, 0, 7, 0), true),
+            (0, plain(1, 0, 8, 0), false),
+            (0, plain(2, 0, 7, 0), false),
+            (0, plain(1, 1, 7, 0), false),
+            (0, plain(1, 0, 7, 9), false),
+            (1, plain(1, 0, 7, 0), false),
+            (1, plain(1, 0, 7, 9), false),
+            (1, plain(1, 3, 8, 1), true),
+            (1, plain(2, 0, 7, 1), false),
         ] {
-            let mut entries = vec![plain(1, 0, 7, 1), plain(3, 0, 7, 5)];
-            let placed = place(&mut entries, second, has_id);
-            assert_eq!(placed == Placed::Copy(0), is_copy, "{second:?}");
+            let mut entries = vec![plain(1, 0, 7, id), plain(3, 0, 7, 5)];
+            let placed = place(&mut entries, second);
+            assert_eq!(placed == Placed::Copy, is_copy, "{second:?}");
             assert_eq!(entries.len(), if is_copy { 2 } else { 3 });
         }
         let mut marks = Marks::default();
         for _ in 0..40 {
             marks.add_copy();
         }
-        assert_eq!((marks.copies(), marks.is_late()), (31, false));
+        assert_eq!((marks.copies(), marks.is_late(), marks.shares_instant()), (15, false, false));
         let mut told = Marks::default();
         told.set_told(true);
         told.add_copy();
@@ -300,5 +330,31 @@ pub(crate) mod tests {
         told.set_told(false);
         told.add_copy();
         assert_eq!((told.copies(), told.is_told()), (1, false));
+    }
+
+    #[test]
+    fn of_copies_the_one_stays_that_stands_first_whichever_comes_first() {
+        // Two statuses of a step at one instant; the first of them comes again from elsewhere.
+        let make = |status: u32, partition| {
+            let mut entry = Entry { partition, ..entry(1, 0, Class::Other) };
+            entry.set_status(Some(status));
+            entry
+        };
+        let all = [make(7, 0), make(8, 1), make(7, 2)];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut entries = Vec::new();
+            for number in order {
+                place(&mut entries, all[number]);
+            }
+            let found: Vec<_> =
+                entries.iter().map(|known| (known.partition, known.status)).collect();
+            assert_eq!(found, [(0, 7), (1, 8)], "{order:?}");
+            assert_eq!(entries[0].marks.copies(), 1);
+        }
+        // What was told stays.
+        let mut entries = vec![make(7, 2)];
+        entries[0].marks.set_told(true);
+        assert_eq!(place(&mut entries, make(7, 0)), Placed::Copy);
+        assert_eq!(entries[0].partition, 2);
     }
 }

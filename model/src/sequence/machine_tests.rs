@@ -60,7 +60,7 @@ pub(crate) fn wifi() -> SequenceSpec {
 }
 
 /// Records as `time step status`, by `;`.
-fn entries(text: &str, rules: &Rules) -> Vec<Entry> {
+fn entries(text: &str) -> Vec<Entry> {
     let names = ["assoc", "auth", "dhcp", "dns", "bye"];
     let mut entries = Vec::new();
     for (number, part) in text.split(';').map(str::trim).filter(|part| !part.is_empty()).enumerate()
@@ -79,7 +79,7 @@ fn entries(text: &str, rules: &Rules) -> Vec<Entry> {
         let mut entry = Entry::new(at(time), (0, number as u64), (step as u8, class));
         // Each status is one of its own here: none of them are copies.
         entry.set_status(Some(number as u32));
-        assert!(matches!(place(&mut entries, entry, rules.has_id()), Placed::At(_)));
+        assert!(matches!(place(&mut entries, entry), Placed::At(_)));
     }
     entries
 }
@@ -125,7 +125,7 @@ fn check(cases: &[(&str, &str, Option<Closing>, &str)]) {
     let symbols = Symbols::default();
     for (what, records, closing, expected) in cases {
         let rules = rules(wifi(), &symbols);
-        let entries = entries(records, &rules);
+        let entries = entries(records);
         let verdict = judge(entries.iter(), &rules, *closing).unwrap();
         assert_eq!(shown(&verdict, &rules, &symbols), *expected, "{what}");
     }
@@ -263,7 +263,7 @@ fn going_back_after_the_end_may_begin_the_chain_anew() {
              dns success 2x 1ms",
         ),
     ] {
-        let entries = entries(records, &rules);
+        let entries = entries(records);
         let verdict = judge(entries.iter(), &rules, idle(500)).unwrap();
         assert_eq!(shown(&verdict, &rules, &symbols), expected);
     }
@@ -326,7 +326,7 @@ fn sessions_end_at_the_first_of_what_ends_them() {
         ("nothing", wifi(), "", 1000, None),
     ] {
         let rules = rules(spec, &symbols);
-        let entries = entries(records, &rules);
+        let entries = entries(records);
         let found = cut(&entries, &rules, at(now));
         let found = found.map(|cut| (cut.records, cut.closing.cause, cut.closing.at.as_millis()));
         assert_eq!(found, expected, "{what}");
@@ -345,7 +345,7 @@ fn a_session_is_asked_again_when_it_can_be_over() {
         ("", 20, None),
     ] {
         let rules = rules(wifi(), &symbols);
-        let entries = entries(records, &rules);
+        let entries = entries(records);
         let due = next_end(&entries, &rules, at(now)).map(EventTime::as_millis);
         assert_eq!(due, expected, "{records}");
     }

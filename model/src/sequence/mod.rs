@@ -23,6 +23,7 @@ pub use record::{RecordField, StepField, record_fields, record_layout};
 pub(crate) use rules::{Rules, small};
 pub(crate) use sessions::{Closed, Sessions};
 pub(crate) use table::SequenceTable;
+pub use table::SequenceUse;
 
 #[cfg(test)]
 pub(crate) mod machine_tests;

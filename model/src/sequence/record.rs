@@ -3,6 +3,7 @@
 //! The fields are laid out as the results of a stage are, each with the largest of one value, so
 //! that whatever carries results carries sessions. Their names and order are public.
 
+use super::entry::Entry;
 use super::machine::{Cause, Counts, Outcome, Standing, StepVerdict, Verdict};
 use super::rules::Rules;
 use super::spec::SequenceSpec;
@@ -182,15 +183,21 @@ pub(crate) struct Issued {
     pub(crate) revision: u32,
 }
 
-/// The name of a session of `key` whose first record has event time `first`: fixed for ever.
+/// The name of a session of `key` that begins with `first`: the hash of its key and that instant,
+/// fixed for ever. Where another one begins at that instant the place of the record tells them apart.
 pub(crate) fn session_id(
     (layout, key): (&KeyLayout, &[u64]),
-    first: EventTime,
+    (first, is_taken): (&Entry, bool),
     symbols: &Symbols,
 ) -> u64 {
     let mut encoded = Vec::new();
     encode(&layout.values(key, symbols), &mut encoded);
-    encoded.extend_from_slice(&first.as_millis().to_be_bytes());
+    encoded.extend_from_slice(&first.time.as_millis().to_be_bytes());
+    if is_taken {
+        encoded.push(first.step);
+        encoded.extend_from_slice(&first.partition.to_be_bytes());
+        encoded.extend_from_slice(&first.offset.to_be_bytes());
+    }
     stable_hash(&encoded)
 }
 

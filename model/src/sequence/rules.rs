@@ -99,11 +99,13 @@ impl Rules {
         let status = self.slots.status.and_then(|slot| small(read(row, slot)));
         let class = match self.classes.get(step) {
             None => Class::End,
+            Some(_) if self.slots.status.is_none() => Class::Success,
             Some(classes) => status
                 .and_then(|status| classes.iter().find(|(known, _)| *known == status))
                 .map_or(Class::Other, |(_, class)| *class),
         };
-        let id = self.slots.id.map_or(0, |slot| stable_datum_hash(read(row, slot), symbols));
+        let id = self.slots.id.map(|slot| read(row, slot)).filter(|id| *id != Datum::Null);
+        let id = id.map_or(0, |id| stable_datum_hash(id, symbols));
         // Steps and ends are few: their numbers fit.
         let step = u8::try_from(step).ok()?;
         let place = (position.partition, position.offset);
@@ -135,11 +137,11 @@ impl Rules {
         time.saturating_add(self.allowed_lateness) < watermark.0
     }
 
-    /// When a session that is closed at `active` by the clock, before the watermark has come so far,
-    /// is gone in any case.
-    pub(crate) fn forgotten_at(&self, active: Span) -> Span {
-        let idle = self.spec.idle_timeout_processing.unwrap_or(self.spec.idle_timeout);
-        active.saturating_add(idle).saturating_add(self.allowed_lateness)
+    /// When a session that is closed at `active`, before the watermark has come so far, is gone in
+    /// any case; `None` where the clock ends nothing.
+    pub(crate) fn forgotten_at(&self, active: Span) -> Option<Span> {
+        let wait = self.spec.idle_timeout_processing.or(self.wait_max())?;
+        Some(active.saturating_add(wait).saturating_add(self.allowed_lateness))
     }
 
     /// For how long by the clock records wait at most, if there is such a limit.

@@ -8,7 +8,7 @@
 //!
 //! Invariant GC-1: a closed session is kept as long as a record can still come for it, no longer.
 
-use super::cut::{Cut, cut, end_of, next_end, sooner};
+use super::cut::{Cut, after, cut, end_of, next_end, sooner};
 use super::entry::{Class, Entry, Placed, place};
 use super::machine::{Cause, Closing, Counts, Outcome, Verdict, judge};
 use super::outlet::{Outlet, Telling};
@@ -18,11 +18,14 @@ use super::spec::{OutputTime, Release};
 use crate::pane::Timing;
 use crate::time::{EventTime, Span, Watermark};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// How far things have come for a key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
     pub(crate) watermark: Watermark,
+    /// What the stage has promised: what counts before it is late.
+    pub(crate) output: Watermark,
     /// The time for which the clock has run, see [`super::table`].
     pub(crate) active: Span,
 }
@@ -104,7 +107,12 @@ impl Closed {
     }
 
     fn expires_at(&self, rules: &Rules) -> EventTime {
-        self.closing.at.saturating_add(rules.allowed_lateness)
+        let end = match self.closing.cause {
+            Cause::Idle | Cause::MaxAge => self.closing.at,
+            // That instant is its own.
+            Cause::Terminal | Cause::MaxEvents | Cause::Memory => after(self.closing.at),
+        };
+        end.saturating_add(rules.allowed_lateness)
     }
 
     fn is_gone(&self, rules: &Rules, now: Now) -> bool {
@@ -148,7 +156,7 @@ impl Sessions {
         let target = if is_late { covering.or_else(begins) } else { None };
         match target.and_then(|index| self.closed.get_mut(index)) {
             Some(closed) => take_late(closed, entry, rules),
-            None => self.wait(entry, rules, is_late),
+            None => self.wait(entry, is_late),
         }
     }
 
@@ -163,14 +171,9 @@ impl Sessions {
     }
 
     /// Puts a record among those that go on.
-    fn wait(&mut self, entry: Entry, rules: &Rules, is_late: bool) -> Fate {
-        match place(&mut self.entries, entry, rules.has_id()) {
-            Placed::Copy(index) => {
-                if let Some(known) = self.entries.get_mut(index) {
-                    known.marks.add_copy();
-                }
-                Fate::Copy
-            }
+    fn wait(&mut self, entry: Entry, is_late: bool) -> Fate {
+        match place(&mut self.entries, entry) {
+            Placed::Copy => Fate::Copy,
             Placed::At(index) => {
                 if index < self.released {
                     self.released += 1;
@@ -242,8 +245,7 @@ impl Sessions {
     /// its end.
     fn close(&mut self, cut: Cut, is_passed: bool, now: Now, outlet: &mut Outlet<'_>) {
         let rules = &outlet.frame.rules;
-        let timing = if is_passed { Timing::OnTime } else { Timing::TimedOut };
-        let gone_at = (!is_passed).then(|| rules.forgotten_at(now.active));
+        let gone_at = rules.forgotten_at(now.active).filter(|_| !is_passed);
         let own = self.entries.get(..cut.records).unwrap_or_default();
         let is_told = own.iter().any(|entry| entry.marks.is_told());
         let old = if is_told { self.early_telling(rules) } else { None };
@@ -263,7 +265,7 @@ impl Sessions {
                 Issued { revision: old.issued.revision.saturating_add(1), ..old.issued }
             }
             None => Issued {
-                id: session_id((&outlet.frame.key, outlet.key), verdict.first, outlet.symbols),
+                id: self.name(entries.first(), outlet),
                 first: verdict.first,
                 time: match rules.spec.output_time {
                     OutputTime::First => verdict.first,
@@ -271,6 +273,17 @@ impl Sessions {
                 },
                 revision: 0,
             },
+        };
+        // Another session that begins where this one is said to begin has another name.
+        for entry in self.entries.iter_mut().take_while(|entry| entry.time <= issued.first) {
+            if entry.time == issued.first {
+                entry.marks.set_shares_instant();
+            }
+        }
+        let timing = match is_passed {
+            _ if issued.time < now.output.0 => Timing::Late,
+            true => Timing::OnTime,
+            false => Timing::TimedOut,
         };
         let closed = Closed { entries, closing: cut.closing, issued, timing, gone_at, late: 0 };
         let is_kept = cut.closing.cause != Cause::Memory && !closed.is_gone(rules, now);
@@ -283,6 +296,17 @@ impl Sessions {
         }
     }
 
+    /// The name of a session that begins with `first` and has none yet: no other has it.
+    fn name(&self, first: Option<&Entry>, outlet: &Outlet<'_>) -> u64 {
+        let Some(first) = first else { return 0 };
+        let key = (&outlet.frame.key, outlet.key);
+        let plain = session_id(key, (first, false), outlet.symbols);
+        let is_taken = first.marks.shares_instant()
+            || self.early.as_ref().is_some_and(|early| early.id == plain)
+            || self.closed.iter().any(|closed| closed.issued.id == plain);
+        if is_taken { session_id(key, (first, true), outlet.symbols) } else { plain }
+    }
+
     /// What was told of the session that goes on.
     fn early_telling(&self, rules: &Rules) -> Option<Telling> {
         let issued = **self.early.as_ref()?;
@@ -291,12 +315,29 @@ impl Sessions {
         Some(Telling { verdict, counts: Counts::of(told()), issued, timing: Timing::Early })
     }
 
+    /// Where the session stands that is told before it is closed, and how it is cut if it is over:
+    /// the first one; but once something was told, the one that it was told of.
+    fn told_early(&self, rules: &Rules, until: EventTime) -> (Range<usize>, Option<Cut>) {
+        let is_told = |entry: &Entry| entry.marks.is_told();
+        let wanted = self.entries.iter().position(is_told).unwrap_or(0);
+        let mut start = 0;
+        loop {
+            let rest = self.entries.get(start..).unwrap_or_default();
+            match cut(rest, rules, until) {
+                Some(cut) if start + cut.records <= wanted => start += cut.records,
+                found => {
+                    let records = found.map_or(rest.len(), |cut| cut.records);
+                    return (start..start + records, found);
+                }
+            }
+        }
+    }
+
     /// Tells how the session that goes on stands, if that has changed.
     fn tell_early(&mut self, until: EventTime, outlet: &mut Outlet<'_>) {
         let rules = &outlet.frame.rules;
-        let found = cut(&self.entries, rules, until);
-        let records = found.map_or(self.entries.len(), |cut| cut.records);
-        let own = self.entries.get(..records).unwrap_or_default();
+        let (place, found) = self.told_early(rules, until);
+        let own = self.entries.get(place.clone()).unwrap_or_default();
         let Some(verdict) = judge(own.iter(), rules, None) else { return };
         let is_terminal = found.is_some_and(|cut| cut.closing.cause == Cause::Terminal);
         let is_wanted = match rules.spec.release {
@@ -314,7 +355,7 @@ impl Sessions {
         let issued = match old.as_ref() {
             Some(old) => Issued { revision: old.issued.revision.saturating_add(1), ..old.issued },
             None => Issued {
-                id: session_id((&outlet.frame.key, outlet.key), verdict.first, outlet.symbols),
+                id: self.name(own.first(), outlet),
                 first: verdict.first,
                 time: verdict.first,
                 revision: 0,
@@ -324,7 +365,7 @@ impl Sessions {
         let new = Telling { verdict, counts, issued, timing: Timing::Early };
         outlet.tell(old.as_ref(), &new, false);
         for (number, entry) in self.entries.iter_mut().enumerate() {
-            entry.marks.set_told(number < records);
+            entry.marks.set_told(place.contains(&number));
         }
         self.early = Some(Box::new(issued));
     }
@@ -381,16 +422,12 @@ impl Sessions {
         idle.map(|idle| self.seen.saturating_add(idle))
     }
 
-    /// What the stage's output watermark must not pass because of this key.
-    pub(crate) fn hold(&self, rules: &Rules) -> Option<EventTime> {
-        match rules.spec.output_time {
-            OutputTime::Close => None,
-            OutputTime::First => {
-                let first = self.entries.first().map(|first| first.time);
-                let told = self.early.as_ref().map(|told| told.first);
-                first.into_iter().chain(told).min()
-            }
-        }
+    /// Since when something goes on: where sessions count at their beginning, the stage's output
+    /// watermark must not pass it.
+    pub(crate) fn hold(&self) -> Option<EventTime> {
+        let first = self.entries.first().map(|first| first.time);
+        let told = self.early.as_ref().map(|told| told.first);
+        first.into_iter().chain(told).min()
     }
 }
 
@@ -399,13 +436,8 @@ fn take_late(closed: &mut Closed, entry: Entry, rules: &Rules) -> Fate {
     if closed.entries.len() >= rules.spec.max_events_per_session as usize {
         return Fate::Full;
     }
-    match place(&mut closed.entries, entry, rules.has_id()) {
-        Placed::Copy(index) => {
-            if let Some(known) = closed.entries.get_mut(index) {
-                known.marks.add_copy();
-            }
-            Fate::Copy
-        }
+    match place(&mut closed.entries, entry) {
+        Placed::Copy => Fate::Copy,
         Placed::At(_) => {
             closed.late = closed.late.saturating_add(1);
             Fate::Late

@@ -10,7 +10,8 @@ use crate::time::Span;
 pub struct SequenceSpec {
     /// Text field that names the step of a record.
     pub step: Box<str>,
-    /// Text field that says how the step stands.
+    /// Text field that says how the step stands; without it a step has succeeded once its record
+    /// comes.
     pub status: Option<Box<str>>,
     /// Field that says why: a text, or a whole number of at most 32 bits.
     pub reason: Option<Box<str>>,
@@ -64,7 +65,7 @@ pub struct StepSpec {
     pub repeatable: bool,
     /// Statuses that begin an attempt; without any, only what follows a failure begins another.
     pub start: Vec<Box<str>>,
-    /// Statuses that say that it went well.
+    /// Statuses that say that it went well; at least one where statuses are read, else none.
     pub success: Vec<Box<str>>,
     /// Statuses that say that it did not.
     pub failure: Vec<Box<str>>,

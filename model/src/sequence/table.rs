@@ -6,6 +6,11 @@
 //!
 //! Invariants WM-1 (the output watermark never falls) and GC-1.
 
+mod cold;
+mod gauges;
+
+pub use gauges::SequenceUse;
+
 use super::cut::after;
 use super::entry::Entry;
 use super::outlet::{Frame, Outlet};
@@ -15,6 +20,7 @@ use super::sessions::{Fate, Now, Sessions};
 use super::spec::OverflowPolicy;
 use crate::account::StageAccount;
 use crate::aggregate::Overflow;
+use crate::cold::{Chills, Shelf};
 use crate::engine::Engine;
 use crate::firing::{Fires, Flow, Otherwise};
 use crate::holds::Holds;
@@ -42,6 +48,8 @@ pub(crate) struct Actor {
     armed_tick: Option<Span>,
     hold: Option<EventTime>,
     is_touched: bool,
+    /// Whether it was used since keys left memory last.
+    is_used: bool,
 }
 
 impl HasKey for Actor {
@@ -85,6 +93,8 @@ pub(crate) struct SequenceTable {
     pub(crate) account: StageAccount,
     /// What is noted of changes; nothing before the first cut.
     pub(crate) dirty: Option<Box<Dirty>>,
+    /// Where keys are that are not in memory; `None` if all are.
+    shelf: Option<Box<Shelf>>,
     scratch: Vec<u64>,
 }
 
@@ -130,12 +140,13 @@ impl SequenceTable {
             limits: (share(bounds.sessions), share(bounds.bytes)),
             account: StageAccount::default(),
             dirty: None,
+            shelf: None,
             scratch: vec![0; stage.key.words()],
         })
     }
 
     const fn instants(&self) -> Now {
-        Now { watermark: self.watermark, active: self.active }
+        Now { watermark: self.watermark, output: self.output, active: self.active }
     }
 
     /// Takes a batch of records.
@@ -190,7 +201,10 @@ impl SequenceTable {
         (fired, symbols): (&mut Fired, &Symbols),
     ) -> Fate {
         let hash = self.actors.hash(key);
-        let known = self.actors.find(hash, key);
+        let known = match self.actors.find(hash, key) {
+            None if self.shelf.is_some() => self.recall_actor(key),
+            known => known,
+        };
         if !self.has_room(known.is_none()) && !self.make_room(known.is_none(), (fired, symbols)) {
             return Fate::Full;
         }
@@ -203,6 +217,7 @@ impl SequenceTable {
         let (frame, is_live) = (&self.frame, self.is_live);
         let rules = &frame.rules;
         let Some(actor) = self.actors.get_mut(id) else { return Fate::Full };
+        actor.is_used = true;
         let before = actor.sessions.records();
         let fate = actor.sessions.take(entry, rules, now);
         self.records = (self.records + actor.sessions.records()).saturating_sub(before);
@@ -268,6 +283,7 @@ impl SequenceTable {
             armed_tick: None,
             hold: None,
             is_touched: false,
+            is_used: true,
         };
         self.actors.insert(hash, actor)
     }
@@ -291,7 +307,7 @@ impl SequenceTable {
     /// Whether another record, or another key, has room.
     fn has_room(&self, is_new_key: bool) -> bool {
         let (sessions, bytes) = self.limits;
-        !(is_new_key && self.actors.len() >= sessions)
+        !(is_new_key && self.actors.len() + self.cold_keys() >= sessions)
             && (bytes == usize::MAX || self.bytes() < bytes)
     }
 
@@ -309,7 +325,7 @@ impl SequenceTable {
             // What is on its way already comes in.
             OverflowPolicy::PauseSource => true,
             OverflowPolicy::Fail => {
-                self.no_room = Some((self.actors.len(), self.bytes()));
+                self.no_room = Some((self.actors.len() + self.cold_keys(), self.bytes()));
                 false
             }
             OverflowPolicy::EmitEarlyOldest => {
@@ -330,6 +346,10 @@ impl SequenceTable {
     fn oldest(&mut self) -> Option<ActorId> {
         let now = self.instants();
         loop {
+            if self.shelf.is_some() {
+                let hot = self.deadlines.first_key_value().map(|(deadline, _)| *deadline);
+                self.recall_due(hot, |_| true, self.watermark.0);
+            }
             let mut bucket = self.deadlines.first_entry()?;
             let deadline = *bucket.key();
             let id = bucket.get_mut().pop();
@@ -419,7 +439,7 @@ impl SequenceTable {
 
     fn settle_hold(&mut self, id: ActorId) {
         let Some(actor) = self.actors.get_mut(id) else { return };
-        let hold = actor.sessions.hold(&self.frame.rules);
+        let hold = actor.sessions.hold();
         if hold == actor.hold {
             return;
         }
@@ -432,7 +452,7 @@ impl SequenceTable {
     /// never falls (WM-1).
     fn settle_output(&mut self) {
         let passed = Watermark(self.frame.rules.released(self.watermark));
-        let held = self.holds.first().map_or(passed, Watermark);
+        let held = self.held_at().map_or(passed, Watermark);
         self.output = self.output.max(passed.min(held));
     }
 
@@ -445,7 +465,12 @@ impl SequenceTable {
 
     /// What is due by the clock.
     fn run_clock(&mut self, fired: &mut Fired, symbols: &Symbols) -> Flow {
-        while let Some(mut bucket) = self.ticks.first_entry() {
+        loop {
+            if self.shelf.is_some() {
+                let hot = self.ticks.first_key_value().map(|(tick, _)| cold::instant(*tick));
+                self.recall_ticking(hot, cold::instant(self.active), self.watermark.0);
+            }
+            let Some(mut bucket) = self.ticks.first_entry() else { break };
             let due = *bucket.key();
             if due > self.active {
                 break;
@@ -486,7 +511,12 @@ impl SequenceTable {
     /// Actors that are due by the watermark are asked; `before` is what held before it.
     fn ask_due(&mut self, before: Now, fired: &mut Fired, symbols: &Symbols) -> Flow {
         let watermark = self.watermark;
-        while let Some(mut bucket) = self.deadlines.first_entry() {
+        loop {
+            if self.shelf.is_some() {
+                let hot = self.deadlines.first_key_value().map(|(deadline, _)| *deadline);
+                self.recall_due(hot, |at| at <= watermark.0, watermark.0);
+            }
+            let Some(mut bucket) = self.deadlines.first_entry() else { break };
             let deadline = *bucket.key();
             if deadline > watermark.0 {
                 break;
@@ -513,13 +543,14 @@ impl SequenceTable {
 
     /// Whether no session, deadline or hold is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.actors.is_empty() && self.holds.is_empty() && self.deadlines.is_empty()
+        let has_none = self.actors.is_empty() && self.cold_keys() == 0;
+        has_none && self.holds.is_empty() && self.deadlines.is_empty()
     }
 
-    /// Number of keys, and of bytes that they take, about.
+    /// Number of keys, and of bytes that they take in memory, about.
     pub(crate) fn size(&self) -> (usize, usize) {
         let dirty = self.dirty.as_ref().map_or(0, |dirty| dirty.bytes());
-        (self.actors.len(), self.bytes().saturating_add(dirty))
+        (self.actors.len() + self.cold_keys(), self.bytes().saturating_add(dirty))
     }
 
     /// The numbers of all actors.
@@ -618,7 +649,7 @@ impl Fires for SequenceTable {
             return Ok(Flow::More);
         }
         self.advancing = None;
-        if self.actors.is_empty() {
+        if self.actors.is_empty() && self.cold_keys() == 0 {
             // Nobody is left who waits for the clock.
             self.ticks.clear();
         }

@@ -2,7 +2,7 @@
 //! never; the accounts; restarts. One line for each record told.
 
 use super::machine_tests::wifi;
-use super::spec::{Bounds, OutputTime, OverflowPolicy, Release, SequenceSpec};
+use super::spec::{Bounds, OutputTime, OverflowPolicy, Release, SequenceSpec, StepSpec};
 use crate::account::StageAccount;
 use crate::aggregate::Function;
 use crate::image::Log;
@@ -141,6 +141,7 @@ impl Scene {
                     (PaneKind::Insert, Timing::Early) => "early",
                     (PaneKind::Insert, Timing::OnTime) => "final",
                     (PaneKind::Insert, Timing::TimedOut) => "clock",
+                    (PaneKind::Insert, Timing::Late) if meta.index == 0 => "final",
                     (PaneKind::Insert, Timing::Late) => "correction",
                 };
                 let at = ["t_first", "t_last"].map(|name| text(result(name)));
@@ -539,9 +540,13 @@ fn other_engines_give_the_same_sessions_in_the_end() {
 
 #[test]
 fn nothing_is_read_of_fields_that_are_not_there() {
-    let spec = SequenceSpec { status: None, ..wifi() };
+    // A record is then all that a step needs.
+    let step = |name: &str| StepSpec { name: name.into(), ..StepSpec::default() };
+    let steps = ["assoc", "auth", "dns"].map(step).to_vec();
+    let spec = SequenceSpec { status: None, steps, ..wifi() };
     let mut scene = Scene::new(spec, 0);
-    scene.records("0 a assoc; 3 a auth; 3 a auth").unwrap();
+    scene.records("0 a assoc; 3 a auth; 3 a auth; 500 b assoc; 504 b auth; 507 b dns").unwrap();
     let lines = scene.end();
-    assert_eq!(lines[0], "final a@0 #0 stuck assoc [0,3] 2+0late+1copies idle");
+    assert_eq!(lines[0], "final a@0 #0 abandoned auth [0,3] 2+0late+1copies idle");
+    assert_eq!(lines[1], "final b@500 #0 connected - [500,507] 3+0late+0copies idle");
 }

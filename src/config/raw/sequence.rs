@@ -20,7 +20,7 @@ raw_table! {
         key: List<String> = Required,
         /// Text field that names the step of a record.
         step: String = Default("\"step\""),
-        /// Text field that says how the step stands; without it no step can succeed.
+        /// Text field that says how the step stands. Without it steps name no statuses, and a step has succeeded once its record comes.
         status: String = Optional,
         /// Field that says why: a text, or a whole number of at most 32 bits without a sign.
         reason: String = Optional,
@@ -74,8 +74,8 @@ raw_table! {
         repeatable: bool = Default("false"),
         /// Statuses that begin an attempt. Without any, only what follows a failure begins another.
         start: List<String> = Default("[]"),
-        /// Statuses that say that it went well.
-        success: List<String> = Required,
+        /// Statuses that say that it went well; needed where `status` is set.
+        success: List<String> = Default("[]"),
         /// Statuses that say that it did not.
         failure: List<String> = Default("[]"),
         /// A step without a result after so long is `stuck`; if its session ends before, the client has `abandoned` it. Without it, it is always stuck.

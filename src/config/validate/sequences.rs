@@ -206,7 +206,12 @@ fn place(error: &SequenceError, raw: &RawSequence) -> Place {
             let is_empty = |step: &&RawStep| step.success.value().is_some_and(Vec::is_empty);
             let named = |known: &&RawStep| known.name.value().is_some_and(|name| **name == **step);
             let found = steps().iter().filter(is_empty).find(named);
-            of(found.and_then(|step| Some(step.success.get()?.place)))
+            of(found.map(|step| step.success.get().map_or(step.place, |given| given.place)))
+        }
+        SequenceError::NoStatus { step } => {
+            let lists = step_of(step).map(|step| [&step.start, &step.success, &step.failure]);
+            let mut texts = lists.into_iter().flatten().filter_map(Given::value).flatten();
+            of(texts.next().map(|text| text.place))
         }
         SequenceError::FieldType { setting, field, .. } => of(match *setting {
             "step" => raw.step.get().map(|name| name.place),
