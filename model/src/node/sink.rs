@@ -44,7 +44,7 @@ impl SinkOrder {
     /// One of them was overtaken.
     pub fn panes(&self, shard: usize, panes: &PaneBatch) -> Result<(), Overtaken> {
         let stage = panes.stage;
-        let (Some(passed), Some(Some(window))) =
+        let (Some(passed), Some(window)) =
             (self.passed.get(shard).copied(), self.windows.get(stage.index()))
         else {
             return Ok(());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_comes_when_it_is_over_however_long_ago_it_began() {
+    fn a_session_comes_before_the_watermark_passes_the_time_it_counts_at() {
         let sessions = Grouping {
             sinks: vec!["out".into()],
             ..Grouping::sequence("s", vec![KeyColumn::plain("client")], wifi())
@@ -163,7 +163,18 @@ mod tests {
         let job = Job::new("p", fields.to_vec(), vec![sessions]);
         let mut order = SinkOrder::new(&plan(&job).unwrap(), 1);
         order.passed(0, Watermark(EventTime::from_millis(1_000)));
-        order.panes(0, &panes(PaneKind::Insert, Timing::OnTime)).unwrap();
+        for (event_time, timing, is_overtaken) in [
+            // However long ago it began.
+            (1_000, Timing::OnTime, false),
+            (999, Timing::OnTime, true),
+            (999, Timing::TimedOut, true),
+            (999, Timing::Late, false),
+            (999, Timing::Early, false),
+        ] {
+            let mut panes = panes(PaneKind::Insert, timing);
+            panes.panes[0].event_time = EventTime::from_millis(event_time);
+            assert_eq!(order.panes(0, &panes).is_err(), is_overtaken, "{event_time} {timing:?}");
+        }
     }
 
     #[test]
