@@ -80,7 +80,7 @@ impl TableKind {
             Self::Slices | Self::SlicePages => "slices",
             Self::Machines | Self::MachinePages => "machines",
             Self::Lists | Self::ListPages => "lists",
-            Self::Sequences => "sequences",
+            Self::Sequences | Self::SequencePages => "sequences",
         }
     }
 

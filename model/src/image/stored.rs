@@ -131,7 +131,8 @@ impl Known {
             TableKind::WindowPages
             | TableKind::SlicePages
             | TableKind::MachinePages
-            | TableKind::ListPages => return Err(ImageError::Damaged("a page is no entry")),
+            | TableKind::ListPages
+            | TableKind::SequencePages => return Err(ImageError::Damaged("a page is no entry")),
         };
         // A text is looked at once: a table for all of them would hold every text of the state.
         let symbols = Symbols::default();
@@ -156,7 +157,8 @@ impl Known {
             | TableKind::WindowPages
             | TableKind::SlicePages
             | TableKind::MachinePages
-            | TableKind::ListPages => view.windows = windows::view(&mut content, named, &form)?,
+            | TableKind::ListPages
+            | TableKind::SequencePages => view.windows = windows::view(&mut content, named, &form)?,
         }
         let is_read = name.is_empty() && content.is_empty();
         is_read.then_some(view).ok_or(ImageError::Damaged("an entry is too long"))
