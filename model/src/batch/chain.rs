@@ -73,7 +73,7 @@ impl<'a> Group<'a> {
     fn changing(&self, spec: &'a SequenceSpec) -> Vec<&'a Item> {
         let steps = (0..spec.steps.len()).filter_map(|number| self.step(spec, number));
         let mut changing: Vec<_> = steps.flat_map(|step| step.own).collect();
-        changing.sort_by(|a, b| a.order().cmp(&b.order()));
+        changing.sort_by_key(|item| item.order());
         changing
     }
 
@@ -284,7 +284,7 @@ impl<'a> Chain<'a> {
         let mut values = values.filter(|value| **value != Value::Null);
         let value = match self.spec.carried.get(field).map(|carried| carried.which) {
             Some(Which::First) => values.next(),
-            Some(Which::Last) => values.last(),
+            Some(Which::Last) => values.next_back(),
             None => None,
         };
         value.cloned().unwrap_or(Value::Null)
