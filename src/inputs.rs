@@ -148,6 +148,7 @@ impl Inputs<'_> {
             topics: config.topics.clone(),
             group: config.group.clone(),
             instance: config.instance.clone(),
+            nodes: config.nodes,
             format: match config.format {
                 ValueFormat::FlowProtobuf => KafkaFormat::FlowProtobuf(context),
                 ValueFormat::Json(time) => KafkaFormat::Json { schema: self.schema(), time },

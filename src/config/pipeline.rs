@@ -171,6 +171,8 @@ pub struct KafkaConfig {
     pub group: Box<str>,
     /// The name of the process in the group.
     pub instance: Box<str>,
+    /// How many processes read the group, at least 1.
+    pub nodes: usize,
     /// What values are.
     pub format: ValueFormat,
     /// Most bytes of a value.

@@ -258,6 +258,13 @@ impl Broker {
         };
         (0..partitions).map(offset).collect()
     }
+
+    /// How many members a group has.
+    pub(crate) fn members(&self, group: &str) -> usize {
+        let consumer: BaseConsumer = self.config(&[]).create().unwrap();
+        let groups = consumer.fetch_group_list(Some(group), ANSWER).unwrap();
+        groups.groups().iter().map(|group| group.members().len()).sum()
+    }
 }
 
 impl Drop for Broker {

@@ -10,6 +10,7 @@ mod bench;
 mod bounded;
 mod broker;
 mod live;
+mod nodes;
 mod outage;
 #[path = "../place/mod.rs"]
 mod place;

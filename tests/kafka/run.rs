@@ -223,6 +223,19 @@ impl Book {
         }
     }
 
+    /// `count` records whose key says which partition they are in, from `first` on.
+    pub(crate) fn fill_by_key(&mut self, partitions: i32, (first, count): (i64, i64)) {
+        for number in first..first + count {
+            let partition = number % i64::from(partitions);
+            let time = 1_700_000_000_000 + number - (number * 7) % 10;
+            self.put_as(
+                &format!("k{partition}"),
+                (i32::try_from(partition).unwrap(), time),
+                number,
+            );
+        }
+    }
+
     /// `count` records that come too late for the first result of their windows, but not too late.
     pub(crate) fn fill_late(&mut self, partitions: i32, count: i64) {
         for number in 0..count {
@@ -232,10 +245,14 @@ impl Book {
     }
 
     fn put(&mut self, partition: i32, time: i64, number: i64) {
-        let (key, value) = (format!("k{}", number % 5), number % 97 - 40);
+        self.put_as(&format!("k{}", number % 5), (partition, time), number);
+    }
+
+    fn put_as(&mut self, key: &str, (partition, time): (i32, i64), number: i64) {
+        let value = number % 97 - 40;
         let text = format!("{{\"ts\":{time},\"k\":\"{key}\",\"v\":{value}}}");
         self.values.push((partition, time, text));
-        let result = self.results.entry((key, time - time.rem_euclid(1_000))).or_default();
+        let result = self.results.entry((key.into(), time - time.rem_euclid(1_000))).or_default();
         *result = (result.0 + 1, result.1 + value);
     }
 

@@ -53,8 +53,12 @@ fn a_result_is_a_record_with_its_identity_beside_it() {
         changelog.iter().filter(|record| record.key == "stamp/out/nilometer").collect();
     let stamp = stamps.last().unwrap().json();
     let number = |name: &str| stamp[name].as_u64().unwrap();
-    let text =
-        format!("{} {:016x} {:016x}", number("number"), number("digest"), number("incarnation"));
+    let text = format!(
+        "nilometer/{} {:016x} {:016x}",
+        number("number"),
+        number("digest"),
+        number("incarnation")
+    );
     assert_eq!(number("number"), stamps.len() as u64, "one for each epoch that has come out");
     assert_eq!(broker.committed_as("told-readers", "told", 1), [(Some(4), text)]);
 }

@@ -7,6 +7,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// How a cluster is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,6 +143,44 @@ pub enum KafkaError {
         stamped: u64,
         /// Which is to come out.
         number: u64,
+    },
+    /// The group gives a partition whose state another node has.
+    #[error(
+        "group `{group}` gives partition {partition} to `{instance}`, and its state is where `{owner}` runs: start `{owner}` in place of this one; or read it all anew, as another group and from a new state"
+    )]
+    Elsewhere {
+        /// Name of the partition.
+        partition: Arc<str>,
+        /// The node that has its state.
+        owner: Box<str>,
+        /// The group.
+        group: Box<str>,
+        /// This node.
+        instance: Box<str>,
+    },
+    /// There are more nodes than there are to be.
+    #[error(
+        "group `{group}` already has its {nodes} nodes, and `{instance}` has no state of it: stop this one; to read with more nodes, raise `nodes` and read it all anew, as another group and from a new state"
+    )]
+    NoRoom {
+        /// The group.
+        group: Box<str>,
+        /// This node.
+        instance: Box<str>,
+        /// How many there are to be.
+        nodes: usize,
+    },
+    /// Partitions whose state is here are given to other nodes.
+    #[error(
+        "group `{group}` gives partitions {partitions} to other nodes, and their state is where `{instance}` runs: let the nodes run that ran before, each with its `instance`, and leave topics and numbers of partitions as they were"
+    )]
+    NotGiven {
+        /// Names of the partitions.
+        partitions: Box<str>,
+        /// The group.
+        group: Box<str>,
+        /// This node.
+        instance: Box<str>,
     },
     /// Partitions were given to another reader of the group.
     #[error(

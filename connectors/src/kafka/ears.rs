@@ -4,7 +4,7 @@
 use super::statistics::Statistics;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
@@ -74,7 +74,13 @@ impl ConsumerContext for Ears {
             self.lock().changes.push(Change::Given(names));
         } else if self.is_closing.load(Ordering::Relaxed) {
             // Nobody is there any more to act on it.
-            consumer.incremental_unassign(list).ok();
+            let unassigned = match consumer.rebalance_protocol() {
+                RebalanceProtocol::Eager => consumer.unassign(),
+                RebalanceProtocol::None | RebalanceProtocol::Cooperative => {
+                    consumer.incremental_unassign(list)
+                }
+            };
+            unassigned.ok();
         } else {
             self.lock().changes.push(Change::Taken(names));
         }

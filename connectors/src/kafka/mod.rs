@@ -20,6 +20,7 @@ mod flow_document {
     include!("nilometer.flow.in");
 }
 mod ears;
+mod nodes;
 pub mod out;
 mod partitions;
 mod poller;

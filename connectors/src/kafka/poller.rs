@@ -4,9 +4,12 @@
 //!
 //! Invariant: what has been put into the queue is never asked for again.
 
+mod share;
+
 use super::client::{KafkaError, Trouble};
 use super::ears::{Change, Ears, names};
-use super::out::carrier::Carrier;
+use super::nodes::{Standing, note};
+use super::out::carrier::{self, Carrier};
 use super::partitions::{Log, Place, Start, Until};
 use super::queue::{Chunk, Known, Queue, name};
 use super::statistics::Stand;
@@ -39,6 +42,7 @@ pub(crate) struct Assignment {
     pub(crate) brokers: Box<str>,
     pub(crate) group: Box<str>,
     pub(crate) instance: Box<str>,
+    pub(crate) nodes: usize,
     pub(crate) queue_bytes_max: usize,
     pub(crate) carrier: Option<Arc<Carrier>>,
 }
@@ -65,6 +69,8 @@ pub(crate) struct Poller {
     tracks: Vec<Track>,
     /// Partitions that were given and of which nobody has said yet where to begin.
     given: Vec<(Arc<str>, i32)>,
+    /// How it stands among several nodes.
+    standing: Standing,
     /// Whether partitions that are found now were not there when the pipeline began.
     has_begun: bool,
     /// Whether the brokers have ever let it read.
@@ -96,6 +102,7 @@ impl Poller {
             numbers,
             tracks: known.iter().map(track).collect(),
             given: Vec::new(),
+            standing: Standing::default(),
             has_begun: !known.is_empty(),
             has_read: false,
             chunk: Chunk::default(),
@@ -150,9 +157,11 @@ impl Poller {
         }
         self.hand_on();
         self.follow()?;
+        self.share_out()?;
         self.begin();
         self.look();
         self.commit();
+        self.acknowledge();
         self.say_standing();
         self.turn();
         self.align();
@@ -195,7 +204,9 @@ impl Poller {
         let changes = std::mem::take(&mut self.consumer.context().lock().changes);
         for change in changes {
             match change {
+                Change::Given(names) if self.is_shared() => self.is_given(names),
                 Change::Given(names) => self.given.extend(names),
+                Change::Taken(_) if self.is_shared() => self.let_go(),
                 Change::Taken(names) => {
                     let was_lost = self.consumer.assignment_lost();
                     self.consumer.incremental_unassign(&list(&names)).ok();
@@ -238,18 +249,22 @@ impl Poller {
             self.go_on_at(number, place.next);
             begun.add_partition_offset(&topic, partition, Offset::Offset(place.next)).ok();
         }
-        if let Err(error) = self.consumer.incremental_assign(&begun) {
-            self.given.extend(names(&begun));
-            return self.say(format!("cannot begin to read: {error}; tries again"));
-        }
+        let begun_names = names(&begun);
+        let reading = match self.assign(begun) {
+            Ok(reading) => reading,
+            Err(error) => {
+                self.given.extend(begun_names);
+                return self.say(format!("cannot begin to read: {error}; tries again"));
+            }
+        };
         if self.valve.is_closed() {
-            self.consumer.pause(&begun).ok();
+            self.consumer.pause(&reading).ok();
         }
-        self.has_read |= begun.count() > 0;
+        self.has_read |= !begun_names.is_empty();
         if let Some(carrier) = &self.settings.carrier {
             carrier.ask();
         }
-        if self.given.is_empty() {
+        if self.given.is_empty() && (self.has_begun || self.standing.open.is_empty()) {
             self.has_begun = true;
             self.queue.lock().is_complete = true;
             self.queue.tell();
@@ -322,6 +337,7 @@ impl Poller {
             && known.waiting == 0
         {
             known.next = next;
+            known.stored = next;
         }
     }
 
@@ -395,14 +411,12 @@ impl Poller {
     }
 
     fn commit(&mut self) {
-        let Some(offsets) = self.queue.lock().commit.take() else { return };
-        let mut committed = TopicPartitionList::new();
-        for (topic, partition, next) in &offsets {
+        let Some(mut offsets) = self.queue.lock().commit.take() else { return };
+        offsets.retain(|(topic, partition, _)| {
             let track = self.number(topic, *partition).and_then(|number| self.tracks.get(number));
-            if track.is_some_and(|track| track.is_ours) {
-                committed.add_partition_offset(topic, *partition, Offset::Offset(*next)).ok();
-            }
-        }
+            track.is_some_and(|track| track.is_ours || self.standing.is_leaving)
+        });
+        let committed = carrier::list(&offsets, &note(&self.settings.instance, ""));
         if committed.count() > 0 && self.consumer.commit(&committed, CommitMode::Async).is_ok() {
             self.consumer.context().commits.fetch_add(1, Ordering::Relaxed);
         }

@@ -80,6 +80,8 @@ pub(crate) struct Known {
     pub(crate) partition: i32,
     /// Offset of the next record that comes out of the queue.
     pub(crate) next: i64,
+    /// Offset behind what an epoch holds.
+    pub(crate) stored: i64,
     /// Where reading began.
     pub(crate) begin: i64,
     /// Reading ends there; `None` if it does not.
@@ -107,6 +109,7 @@ impl Known {
             topic: topic.clone(),
             partition,
             next,
+            stored: next,
             begin: next,
             until,
             end: None,
@@ -130,6 +133,11 @@ impl Known {
         let came_to = self.settled.map_or(next, |settled| settled.max(next));
         let is_finished = self.until.is_some_and(|until| came_to >= until);
         is_finished && !std::mem::replace(&mut self.is_finished, is_finished)
+    }
+
+    /// Whether all that came out of the brokers is in an epoch.
+    pub(crate) const fn is_stored(&self) -> bool {
+        self.waiting == 0 && self.stored >= self.next
     }
 
     /// Its topic, and its number in it.

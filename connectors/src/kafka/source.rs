@@ -71,6 +71,8 @@ pub struct KafkaSettings {
     pub group: Box<str>,
     /// The name of this process in the group: the same in the next process.
     pub instance: Box<str>,
+    /// How many processes read the group, at least 1.
+    pub nodes: usize,
     /// What values are.
     pub format: KafkaFormat,
     /// Most bytes of a value; a larger one is rejected.
@@ -99,6 +101,7 @@ pub struct KafkaSource {
     waiting: Option<(BaseConsumer<Ears>, Assignment)>,
     is_bounded: bool,
     carrier: Option<Arc<Carrier>>,
+    instance: Arc<str>,
 }
 
 /// A position of such a source. `D` is its decoder of datagrams, or a reference to it.
@@ -141,12 +144,14 @@ impl KafkaSource {
         let consumer = consumer(&settings)?;
         let KafkaSettings { format, record_bytes_max, until, .. } = settings;
         let decoder = Decoder::new(format, record_bytes_max, layout, symbols);
+        let instance = Arc::from(&*settings.instance);
         let assignment = Assignment {
             start: settings.start,
             until,
             brokers: settings.client.brokers,
             group: settings.group,
             instance: settings.instance,
+            nodes: settings.nodes,
             queue_bytes_max: settings.queue_bytes_max,
             carrier: settings.carrier.clone(),
         };
@@ -158,6 +163,7 @@ impl KafkaSource {
             waiting: Some((consumer, assignment)),
             is_bounded: until.is_some(),
             carrier: settings.carrier,
+            instance,
         })
     }
 
@@ -265,6 +271,8 @@ fn stands(state: &queue::State, is_bounded: bool, each: &mut Vec<State>) -> Stat
 /// A consumer that has subscribed and follows nobody yet.
 fn consumer(settings: &KafkaSettings) -> Result<BaseConsumer<Ears>, KafkaError> {
     let text = |text: &str| text.to_owned();
+    // With a state that cannot move, each node is to get what it had, whoever came first.
+    let strategy = if settings.nodes > 1 { "range" } else { "cooperative-sticky" };
     let mut own = vec![
         ("group.id", text(&settings.group)),
         ("group.instance.id", text(&settings.instance)),
@@ -272,7 +280,7 @@ fn consumer(settings: &KafkaSettings) -> Result<BaseConsumer<Ears>, KafkaError> 
         ("enable.auto.offset.store", text("false")),
         ("auto.offset.reset", text("error")),
         ("enable.partition.eof", text("true")),
-        ("partition.assignment.strategy", text("cooperative-sticky")),
+        ("partition.assignment.strategy", text(strategy)),
         ("statistics.interval.ms", statistics::INTERVAL_MS.to_string()),
     ];
     // New topics and partitions are to be found soon.
@@ -370,13 +378,19 @@ impl Source for KafkaSource {
 
     fn cut(&mut self, position: &[u8]) {
         if let Some(carrier) = &self.carrier {
-            carrier.cut(offsets(position));
+            carrier.cut(offsets(position), &self.instance);
         }
     }
 
     fn stored(&mut self, position: &[u8]) {
+        let offsets = offsets(position);
+        let mut state = self.queue.lock();
+        // Both are by number.
+        for (known, (.., next)) in state.partitions.iter_mut().zip(&offsets) {
+            known.stored = *next;
+        }
         if self.carrier.is_none() {
-            self.queue.lock().commit = Some(offsets(position));
+            state.commit = Some(offsets);
         }
     }
 }

@@ -160,6 +160,7 @@ fn source(
         topics: vec![topic.name().to_owned()],
         group: group.into(),
         instance: "bench".into(),
+        nodes: 1,
         format: wire.format(),
         record_bytes_max: 1 << 20,
         start: KafkaStart::Earliest,

@@ -81,6 +81,8 @@ raw_table! {
         group: String = Required,
         /// Name of this process in the group, the same after a restart. Two processes with one name do not read at once: the first ends.
         instance: String = Default("\"nilometer\""),
+        /// How many processes read the group, each with an `instance` and a state of its own; the topics are partitioned by `shard_by`.
+        nodes: Whole<1, 1_000> = Default("1"),
         /// What values are: `flow-protobuf` (flow documents, see `flow.proto`), `json`, or `netflow` (a datagram each, whose key is the address of the exporter).
         format: RawKafkaFormat = Required,
         /// Whose flows the `json` values are: `opennms`, `goflow2`, `pmacct` or `akvorado`.

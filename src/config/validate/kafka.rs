@@ -22,7 +22,7 @@ const OWN: [(&str, &str); 10] = [
     ("enable.auto.offset.store", "offsets are committed behind the epoch that holds them"),
     ("auto.offset.reset", "set `start`"),
     ("enable.partition.eof", "it is on"),
-    ("partition.assignment.strategy", "it is cooperative-sticky"),
+    ("partition.assignment.strategy", "it follows from `nodes`"),
     ("statistics.interval.ms", "it is 500"),
 ];
 
@@ -48,6 +48,7 @@ pub(crate) fn source(raw: &RawKafka, problems: &mut Problems) -> Option<SourceKi
         topics: topics.collect(),
         group: text(&raw.group)?,
         instance: text(&raw.instance)?,
+        nodes: raw.nodes.value()?.count(),
         format: format?,
         record_bytes_max: raw.record_max.value()?.0,
         start: match raw.start.value()? {

@@ -13,6 +13,7 @@ mod inputs;
 mod kafka;
 mod kafka_sinks;
 mod names;
+mod nodes;
 mod outputs;
 mod planned;
 mod results;
@@ -81,6 +82,7 @@ pub(crate) fn validate(
     };
     let plan = planned::plan((&job, engine?), raw, problems)?;
     kafka_sinks::check_repeats(&plan, &sinks, raw, problems);
+    nodes::check(&plan, raw, problems);
     let watermarks = watermarks?;
     Some(Pipeline {
         job,

@@ -5,6 +5,7 @@
 //! one under way, so they are those of the epoch that the sink lets out.
 
 use rdkafka::consumer::ConsumerGroupMetadata;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,10 +21,15 @@ pub struct Carrier {
     wants_group: AtomicBool,
 }
 
-#[derive(Default)]
-struct Carried {
-    offsets: Offsets,
-    group: Option<Arc<ConsumerGroupMetadata>>,
+/// What a sink takes up of a source.
+#[derive(Default, Clone)]
+pub(crate) struct Carried {
+    /// Those of the last cut.
+    pub(crate) offsets: Offsets,
+    /// The node that has the state behind them.
+    pub(crate) instance: Arc<str>,
+    /// How the reader stands in its group, if that is known.
+    pub(crate) group: Option<Arc<ConsumerGroupMetadata>>,
 }
 
 impl Carrier {
@@ -31,9 +37,11 @@ impl Carrier {
         self.carried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The source has been cut behind `offsets`.
-    pub(crate) fn cut(&self, offsets: Offsets) {
-        self.lock().offsets = offsets;
+    /// The source of `instance` has been cut behind `offsets`.
+    pub(crate) fn cut(&self, offsets: Offsets, instance: &Arc<str>) {
+        let mut carried = self.lock();
+        carried.offsets = offsets;
+        carried.instance = instance.clone();
     }
 
     /// The reader stands so in its group.
@@ -52,10 +60,9 @@ impl Carrier {
         self.wants_group.load(Ordering::Relaxed)
     }
 
-    /// The offsets of the last cut, and how the reader stands, if that is known.
-    pub(crate) fn take_up(&self) -> (Offsets, Option<Arc<ConsumerGroupMetadata>>) {
-        let carried = self.lock();
-        (carried.offsets.clone(), carried.group.clone())
+    /// What goes with the epoch.
+    pub(crate) fn take_up(&self) -> Carried {
+        self.lock().clone()
     }
 }
 
@@ -63,4 +70,16 @@ impl fmt::Debug for Carrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Carrier").field("offsets", &self.lock().offsets).finish_non_exhaustive()
     }
+}
+
+/// Offsets as a client commits them, with a note beside each.
+pub(crate) fn list(offsets: &Offsets, metadata: &str) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(offsets.len());
+    for (topic, partition, next) in offsets {
+        let mut place = list.add_partition(topic, *partition);
+        // An offset is never below 0.
+        place.set_offset(Offset::Offset(*next)).ok();
+        place.set_metadata(metadata);
+    }
+    list
 }

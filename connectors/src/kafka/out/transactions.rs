@@ -8,7 +8,7 @@
 //! Invariant: an epoch is committed at most once, since its stamp is read after everybody else with
 //! the same name has been shut out, and while nobody else has the name.
 
-use super::carrier::{Carrier, Offsets};
+use super::carrier::{Carried, Carrier, Offsets, list};
 use super::changelog::{self, Entries, Keys, PARTITION, PLAN};
 use super::failure::{Failure, is_fatal, is_to_go_on};
 use super::producer::{ANSWER, Link, code_of, is_for_good, send};
@@ -16,9 +16,9 @@ use super::repeats::send_all;
 use super::settings::{KafkaSinkSettings, TransactionSettings};
 use super::stamp::{Claim, Digest, Stamp, Standing};
 use crate::kafka::client::{KafkaError, Trouble};
+use crate::kafka::nodes::note;
 use crate::sink::Receipt;
 use rdkafka::producer::{BaseRecord, Producer};
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl Transactions {
     /// The epoch ends: whether offsets go with it that are not those of the one before.
     pub(crate) fn cut(&mut self) -> bool {
         let cut: Vec<_> =
-            self.settings.carriers.iter().map(|carrier| carrier.take_up().0).collect();
+            self.settings.carriers.iter().map(|carrier| carrier.take_up().offsets).collect();
         let is_news = cut != self.cut;
         self.cut = cut;
         is_news
@@ -197,9 +197,9 @@ impl Transactions {
             return Ok(());
         }
         for carrier in self.settings.carriers.clone() {
-            let (offsets, group) = carrier.take_up();
+            let Carried { offsets, instance, group } = carrier.take_up();
             let Some(group) = group.filter(|_| !offsets.is_empty()) else { continue };
-            let list = list(&offsets, &stamp.text());
+            let list = list(&offsets, &note(&instance, &stamp.text()));
             let producer = self.link.producer()?;
             let mut sent = producer.send_offsets_to_transaction(&list, &group, ANSWER);
             while sent.as_ref().is_err_and(is_to_go_on) {
@@ -375,15 +375,4 @@ impl Transactions {
             }
         }
     }
-}
-
-fn list(offsets: &Offsets, metadata: &str) -> TopicPartitionList {
-    let mut list = TopicPartitionList::with_capacity(offsets.len());
-    for (topic, partition, next) in offsets {
-        let mut place = list.add_partition(topic, *partition);
-        // An offset is never below 0.
-        place.set_offset(Offset::Offset(*next)).ok();
-        place.set_metadata(metadata);
-    }
-    list
 }
