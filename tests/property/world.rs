@@ -8,7 +8,7 @@ use nilometer_model::account::{DropReason, StageAccount};
 use nilometer_model::batch::{Closed, KeyValues, Place, Placed, Record};
 use nilometer_model::cold::{MemoryPages, Pages};
 use nilometer_model::engine::Cycle;
-use nilometer_model::image::Log;
+use nilometer_model::image::{Log, place_displaced};
 use nilometer_model::invariant::{ORDER_1, WM_1};
 use nilometer_model::key::Router;
 use nilometer_model::late::{LateBatch, LateReason};
@@ -141,6 +141,7 @@ impl World {
         for shard in &mut self.shards {
             shard.keep_within(budget, self.pages.clone()).unwrap();
         }
+        place_displaced(&mut self.shards).unwrap();
     }
 
     /// As [`World::restart`], with another budget.

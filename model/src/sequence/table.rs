@@ -532,13 +532,29 @@ impl SequenceTable {
             actor.armed = None;
             match actor.sessions.next_deadline(&self.frame.rules, before) {
                 Some(due) if due > watermark.0 => self.arm(id, due),
-                Some(_) | None => self.step(id, (&mut *fired, symbols), Sessions::settle),
+                Some(_) | None => {
+                    self.step(id, (&mut *fired, symbols), Sessions::settle);
+                    self.postpone(id);
+                }
             }
             if fired.is_full() {
                 return Flow::More;
             }
         }
         Flow::Done
+    }
+
+    /// An actor that has been asked is not due again by this watermark: nothing is added to the first
+    /// instant of all, so what began then seems due until it is over.
+    fn postpone(&mut self, id: ActorId) {
+        let (watermark, next) = (self.watermark.0, after(self.watermark.0));
+        let Some(actor) = self.actors.get_mut(id) else { return };
+        if actor.armed.is_some_and(|armed| armed <= watermark) {
+            actor.armed = None;
+            if next > watermark {
+                self.arm(id, next);
+            }
+        }
     }
 
     /// Whether no session, deadline or hold is left.

@@ -550,3 +550,21 @@ fn nothing_is_read_of_fields_that_are_not_there() {
     assert_eq!(lines[0], "final a@0 #0 abandoned auth [0,3] 2+0late+1copies idle");
     assert_eq!(lines[1], "final b@500 #0 connected - [500,507] 3+0late+0copies idle");
 }
+
+#[test]
+fn a_session_at_the_first_instant_waits_as_others_do() {
+    let spec = SequenceSpec { release: Release::WatermarkPlus(span(14)), ..wifi() };
+    let mut scene = Scene::new(spec, 0);
+    let first = i64::MIN;
+    scene.records(&format!("{first} a assoc ok; {first} a bye -")).unwrap();
+    for behind in [11, 14] {
+        assert!(scene.watermark(first + behind).is_empty(), "{behind}");
+    }
+    let lines = scene.watermark(first + 15);
+    assert_eq!(
+        lines[0],
+        format!("final a@-inf #0 abandoned assoc [{first},{first}] 2+0late+0copies terminal")
+    );
+    scene.end();
+    assert!(scene.shard.is_empty());
+}
