@@ -8,6 +8,8 @@
 
 mod cold;
 mod gauges;
+mod room;
+mod taking;
 
 pub use gauges::SequenceUse;
 
@@ -16,8 +18,7 @@ use super::entry::Entry;
 use super::outlet::{Frame, Outlet};
 use super::record::RecordWriter;
 use super::rules::Rules;
-use super::sessions::{Fate, Now, Sessions};
-use super::spec::OverflowPolicy;
+use super::sessions::{Now, Sessions};
 use crate::account::StageAccount;
 use crate::aggregate::Overflow;
 use crate::cold::{Chills, Shelf};
@@ -25,10 +26,8 @@ use crate::engine::Engine;
 use crate::firing::{Fires, Flow, Otherwise};
 use crate::holds::Holds;
 use crate::image::Dirty;
-use crate::late::LateReason;
 use crate::plan::{SequenceInput, Stage};
 use crate::roster::{ActorId, HasKey, Roster};
-use crate::row::RowBatch;
 use crate::symbol::Symbols;
 use crate::table::Fired;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark, Window};
@@ -149,128 +148,6 @@ impl SequenceTable {
         Now { watermark: self.watermark, output: self.output, active: self.active }
     }
 
-    /// Takes a batch of records.
-    pub(crate) fn take(&mut self, batch: &RowBatch, symbols: &Symbols, fired: &mut Fired) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        for index in 0..batch.len() {
-            if self.no_room.is_some() {
-                break;
-            }
-            let row = batch.row(index);
-            self.account.assigned += 1;
-            let at = (batch.time(index), batch.position(index));
-            let Some(entry) = self.frame.rules.entry(row, at, symbols) else {
-                self.account.unknown_step += 1;
-                continue;
-            };
-            self.input.key.pack(row, &mut scratch);
-            let reason = match self.enter(entry, &scratch, (&mut *fired, symbols)) {
-                Fate::InTime => {
-                    self.account.on_time += 1;
-                    continue;
-                }
-                Fate::Copy => {
-                    self.account.duplicate += 1;
-                    continue;
-                }
-                Fate::Late => {
-                    self.account.late += 1;
-                    LateReason::Late
-                }
-                Fate::Expired => {
-                    self.account.expired += 1;
-                    LateReason::Expired
-                }
-                Fate::Full => {
-                    self.account.overflow += 1;
-                    LateReason::Overflow
-                }
-            };
-            let window = Window::new(entry.time, after(entry.time));
-            fired.aside.drop_late(reason, &scratch);
-            fired.aside.list((reason, self.watermark), (&scratch, window), (batch, index));
-        }
-        self.scratch = scratch;
-    }
-
-    /// One record comes to its key.
-    fn enter(
-        &mut self,
-        entry: Entry,
-        key: &[u64],
-        (fired, symbols): (&mut Fired, &Symbols),
-    ) -> Fate {
-        let hash = self.actors.hash(key);
-        let known = match self.actors.find(hash, key) {
-            None if self.shelf.is_some() => self.recall_actor(key),
-            known => known,
-        };
-        if !self.has_room(known.is_none()) && !self.make_room(known.is_none(), (fired, symbols)) {
-            return Fate::Full;
-        }
-        // What made room may have been this key's.
-        let id = match known.filter(|id| self.actor(*id).is_some()) {
-            Some(id) => id,
-            None => self.insert(hash, key),
-        };
-        let now = self.instants();
-        let (frame, is_live) = (&self.frame, self.is_live);
-        let rules = &frame.rules;
-        let Some(actor) = self.actors.get_mut(id) else { return Fate::Full };
-        actor.is_used = true;
-        let before = actor.sessions.records();
-        let fate = actor.sessions.take(entry, rules, now);
-        self.records = (self.records + actor.sessions.records()).saturating_sub(before);
-        let waiting = actor.sessions.entries.len();
-        let most = rules.spec.max_events_per_session as usize;
-        let is_crowd = is_live && waiting >= most.saturating_mul(2);
-        if is_crowd {
-            actor.sessions.release_all();
-        }
-        let is_waiting = is_live && rules.wait_max().is_some() && fate == Fate::InTime;
-        if is_waiting && actor.sessions.waits_since.is_none() {
-            actor.sessions.waits_since = Some(now.active);
-        }
-        if let Some(dirty) = &mut self.dirty {
-            dirty.touch(id);
-        }
-        let is_new = actor.armed.is_none();
-        match fate {
-            Fate::Late => self.touch(id),
-            Fate::InTime if is_crowd || rules.spec.release.is_early() => self.touch(id),
-            Fate::InTime => {}
-            Fate::Copy | Fate::Expired | Fate::Full if is_new => self.touch(id),
-            Fate::Copy | Fate::Expired | Fate::Full => {}
-        }
-        if fate == Fate::InTime {
-            self.arm_for(id, &entry, waiting);
-        }
-        fate
-    }
-
-    /// Registers what a record that came in time makes due, without a look at the others: too early
-    /// is no harm.
-    fn arm_for(&mut self, id: ActorId, entry: &Entry, waiting: usize) {
-        let rules = &self.frame.rules;
-        let is_end =
-            rules.may_close(entry) || waiting >= rules.spec.max_events_per_session as usize;
-        let due = if is_end {
-            after(entry.time)
-        } else {
-            super::cut::end_of(entry.time, entry.time, rules).at
-        };
-        let due = due.saturating_add(rules.spec.release.delay());
-        let Some(actor) = self.actor(id) else { return };
-        let is_first = actor.sessions.entries.first().map(|first| first.time) == Some(entry.time);
-        if actor.armed.is_none_or(|armed| due < armed) {
-            self.arm(id, due);
-        }
-        if is_first {
-            self.settle_hold(id);
-        }
-        self.register_tick(id);
-    }
-
     pub(crate) fn actor(&self, id: ActorId) -> Option<&Actor> {
         self.actors.get(id)
     }
@@ -302,71 +179,6 @@ impl SequenceTable {
         let entries = self.records.saturating_mul(size_of::<Entry>() * 5 / 4);
         let actor = size_of::<Option<Actor>>() + self.frame.key.words() * 8 + 48;
         entries.saturating_add(self.actors.len().saturating_mul(actor))
-    }
-
-    /// Whether another record, or another key, has room.
-    fn has_room(&self, is_new_key: bool) -> bool {
-        let (sessions, bytes) = self.limits;
-        !(is_new_key && self.actors.len() + self.cold_keys() >= sessions)
-            && (bytes == usize::MAX || self.bytes() < bytes)
-    }
-
-    /// Whether sources should wait for room.
-    pub(crate) fn is_full(&self) -> bool {
-        let pauses = self.frame.rules.spec.bounds.policy == OverflowPolicy::PauseSource;
-        // Without a clock there would never be room again.
-        self.is_live && pauses && !self.has_room(true)
-    }
-
-    /// Makes room, if that is how it is to be; returns whether the record may come in.
-    fn make_room(&mut self, is_new_key: bool, (fired, symbols): (&mut Fired, &Symbols)) -> bool {
-        match self.frame.rules.spec.bounds.policy {
-            OverflowPolicy::DropNewest => false,
-            // What is on its way already comes in.
-            OverflowPolicy::PauseSource => true,
-            OverflowPolicy::Fail => {
-                self.no_room = Some((self.actors.len() + self.cold_keys(), self.bytes()));
-                false
-            }
-            OverflowPolicy::EmitEarlyOldest => {
-                while !self.has_room(is_new_key) {
-                    let Some(oldest) = self.oldest() else { break };
-                    self.step(oldest, (&mut *fired, symbols), |sessions, now, outlet| {
-                        sessions.evict(now, outlet);
-                        0
-                    });
-                }
-                true
-            }
-        }
-    }
-
-    /// The actor that is due first: the one without a record for the longest time, or with the
-    /// oldest session.
-    fn oldest(&mut self) -> Option<ActorId> {
-        let now = self.instants();
-        loop {
-            if self.shelf.is_some() {
-                let hot = self.deadlines.first_key_value().map(|(deadline, _)| *deadline);
-                self.recall_due(hot, |_| true, self.watermark.0);
-            }
-            let mut bucket = self.deadlines.first_entry()?;
-            let deadline = *bucket.key();
-            let id = bucket.get_mut().pop();
-            if bucket.get().is_empty() {
-                bucket.remove();
-            }
-            let Some(id) = id else { continue };
-            let Some(actor) = self.actors.get_mut(id) else { continue };
-            if actor.armed != Some(deadline) {
-                continue;
-            }
-            actor.armed = None;
-            match actor.sessions.next_deadline(&self.frame.rules, now) {
-                Some(due) if due > deadline => self.arm(id, due),
-                Some(_) | None => return Some(id),
-            }
-        }
     }
 
     /// One step of one actor, and what it then registers.
