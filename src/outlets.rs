@@ -7,7 +7,7 @@ use crate::config::{
 use crate::progress::Bar;
 use nilometer_connectors::kafka::out::carrier::Carrier;
 use nilometer_connectors::kafka::out::letters::LetterTopic;
-use nilometer_connectors::kafka::out::sink::{KafkaLateSink, KafkaSink};
+use nilometer_connectors::kafka::out::sink;
 use nilometer_connectors::kafka::out::{KafkaSinkSettings, Teller, TransactionSettings};
 use nilometer_connectors::panes::Delivery;
 use nilometer_connectors::sink::{SinkError, Writer};
@@ -77,10 +77,9 @@ impl Carriers {
         let settings = settings(&config.topic, transactions, delivery, teller(who, bar));
         Ok(match config.format {
             KafkaSinkFormat::Panes(format) => {
-                let sink = KafkaSink::open((name, format), config.retractions, settings, known)?;
-                Writer::Panes(Box::new(sink))
+                Writer::Panes(sink::panes((name, format), config.retractions, settings, known)?)
             }
-            KafkaSinkFormat::Late => Writer::Late(Box::new(KafkaLateSink::open(settings, known)?)),
+            KafkaSinkFormat::Late => Writer::Late(sink::late(settings, known)?),
         })
     }
 }

@@ -19,7 +19,7 @@ use broker::Topic;
 use clap::Args;
 use nilometer_connectors::flow_intake::FlowContext;
 use nilometer_connectors::kafka::client::ClientSettings;
-use nilometer_connectors::kafka::out::sink::KafkaSink;
+use nilometer_connectors::kafka::out::sink;
 use nilometer_connectors::kafka::out::{
     Compression, KafkaSinkSettings, OutFormat, Retractions, Teller,
 };
@@ -27,7 +27,7 @@ use nilometer_connectors::kafka::source::{
     KafkaFormat, KafkaSettings, KafkaSource, KafkaStart, KafkaUntil,
 };
 use nilometer_connectors::panes::Delivery;
-use nilometer_connectors::sink::{Sink, SinkError};
+use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::{Polled, Source, State};
 use nilometer_connectors::text::FlowLayout;
 use nilometer_model::pane::PaneBatch;
@@ -191,7 +191,7 @@ fn results(
     };
     let known = (plan.clone(), symbols.clone());
     let failed = |error: SinkError| BenchError::Kafka(error.to_string());
-    let sink = KafkaSink::open(("bench", wire.out()), Retractions::Records, settings, known);
+    let sink = sink::panes(("bench", wire.out()), Retractions::Records, settings, known);
     let mut sink = sink.map_err(failed)?;
     let panes = batches.iter().map(|batch| batch.panes.len() as u64).sum();
     let encoded = timed(panes, || {

@@ -35,15 +35,14 @@ enum Way {
 }
 
 impl Outlet {
-    fn open(mut settings: KafkaSinkSettings) -> Result<Self, SinkError> {
+    fn open(settings: KafkaSinkSettings) -> Result<Self, SinkError> {
         let published = match settings.delivery {
             Delivery::Resumed { behind } => behind.unwrap_or(0),
             Delivery::AtOnce | Delivery::Held => 0,
         };
         let is_held = settings.delivery != Delivery::AtOnce;
-        let way = match settings.transactions.take() {
+        let way = match settings.transactions.clone() {
             Some(transactions) => {
-                settings.transactions = Some(transactions.clone());
                 let made = Transactions::new(settings, transactions, published)?;
                 Way::ExactlyOnce(Box::new(made))
             }
@@ -96,77 +95,28 @@ impl Outlet {
     }
 }
 
-/// Writes panes, and the records of sessions.
-#[derive(Debug)]
-pub struct KafkaSink {
-    records: PaneRecords,
-    outlet: Outlet,
+/// Makes records of a topic of batches.
+trait Encode<B>: Send {
+    /// Appends the records of `batch` to `block`.
+    fn encode(&self, batch: &B, block: &mut Block);
 }
 
-impl KafkaSink {
-    /// The sink called `name` of `plan`. Connects with nobody yet.
-    ///
-    /// # Errors
-    /// An option is wrong.
-    pub fn open(
-        (name, format): (&str, OutFormat),
-        retractions: Retractions,
-        settings: KafkaSinkSettings,
-        (plan, symbols): (Arc<Plan>, Arc<Symbols>),
-    ) -> Result<Self, SinkError> {
-        let records = PaneRecords::new((name, format), retractions, plan, symbols);
-        Ok(Self { records, outlet: Outlet::open(settings)? })
+impl Encode<PaneBatch> for PaneRecords {
+    fn encode(&self, batch: &PaneBatch, block: &mut Block) {
+        self.write(batch, block);
     }
 }
 
-impl Sink for KafkaSink {
-    fn write(&mut self, batch: &PaneBatch) -> Result<(), SinkError> {
-        self.records.write(batch, &mut self.outlet.block);
-        self.outlet.written()
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        self.outlet.flush()
-    }
-
-    fn close(&mut self) -> Result<(), SinkError> {
-        self.outlet.flush()
-    }
-
-    fn take(&mut self, least: usize) -> Option<Held> {
-        self.outlet.take(least)
-    }
-
-    fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
-        self.outlet.publish(block, is_last)
-    }
-}
-
-/// Writes copies that came late.
-#[derive(Debug)]
-pub struct KafkaLateSink {
+/// Encodes copies that came late.
+struct LateRecords {
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,
-    outlet: Outlet,
 }
 
-impl KafkaLateSink {
-    /// A sink for the stages of `plan`. Connects with nobody yet.
-    ///
-    /// # Errors
-    /// An option is wrong.
-    pub fn open(
-        settings: KafkaSinkSettings,
-        (plan, symbols): (Arc<Plan>, Arc<Symbols>),
-    ) -> Result<Self, SinkError> {
-        Ok(Self { plan, symbols, outlet: Outlet::open(settings)? })
-    }
-}
-
-impl Sink<LateBatch> for KafkaLateSink {
-    fn write(&mut self, batch: &LateBatch) -> Result<(), SinkError> {
-        let plan = self.plan.clone();
-        let Some(stage) = plan.stages.get(batch.stage.index()) else { return Ok(()) };
+impl Encode<LateBatch> for LateRecords {
+    fn encode(&self, batch: &LateBatch, block: &mut Block) {
+        let plan = &self.plan;
+        let Some(stage) = plan.stages.get(batch.stage.index()) else { return };
         let text = LateText::of(&plan.name, stage, batch);
         for copy in batch.iter() {
             let mut value = String::new();
@@ -179,8 +129,47 @@ impl Sink<LateBatch> for KafkaLateSink {
                 ("nilometer.reason", copy.reason.name().as_bytes()),
                 ("nilometer.position", position.as_bytes()),
             ];
-            self.outlet.block.push(None, Some(value.as_bytes()), &headers);
+            block.push(None, Some(value.as_bytes()), &headers);
         }
+    }
+}
+
+/// Writes batches to a topic.
+struct TopicSink<E> {
+    encoder: E,
+    outlet: Outlet,
+}
+
+/// What writes panes, and the records of sessions, of `plan` to the sink called `name`. Connects with
+/// nobody yet.
+///
+/// # Errors
+/// An option is wrong.
+pub fn panes(
+    (name, format): (&str, OutFormat),
+    retractions: Retractions,
+    settings: KafkaSinkSettings,
+    (plan, symbols): (Arc<Plan>, Arc<Symbols>),
+) -> Result<Box<dyn Sink>, SinkError> {
+    let encoder = PaneRecords::new((name, format), retractions, plan, symbols);
+    Ok(Box::new(TopicSink { encoder, outlet: Outlet::open(settings)? }))
+}
+
+/// What writes copies that came late for stages of `plan`. Connects with nobody yet.
+///
+/// # Errors
+/// An option is wrong.
+pub fn late(
+    settings: KafkaSinkSettings,
+    (plan, symbols): (Arc<Plan>, Arc<Symbols>),
+) -> Result<Box<dyn Sink<LateBatch>>, SinkError> {
+    let encoder = LateRecords { plan, symbols };
+    Ok(Box::new(TopicSink { encoder, outlet: Outlet::open(settings)? }))
+}
+
+impl<B, E: Encode<B>> Sink<B> for TopicSink<E> {
+    fn write(&mut self, batch: &B) -> Result<(), SinkError> {
+        self.encoder.encode(batch, &mut self.outlet.block);
         self.outlet.written()
     }
 
