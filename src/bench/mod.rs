@@ -19,7 +19,7 @@ mod sequences;
 mod state;
 mod windows;
 
-use crate::failure::{Failure, print};
+use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::{Run, Watch};
 use input::InputSettings;
@@ -30,7 +30,7 @@ use nilometer_connectors::source::SourceError;
 use nilometer_connectors::store::StoreError;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
-use report::{Latency, Memory, Report, Side};
+use report::{Latency, Memory, Printed, Report, Side};
 use result::Pane;
 use serde::Serialize;
 use std::sync::Arc;
@@ -150,13 +150,7 @@ pub fn execute(args: &BenchArgs) -> Result<(), Failure> {
         Bench::State(args) => return state::execute(args),
         Bench::Kafka(args) => return kafka::execute(args),
     };
-    let report = flows(args)?;
-    match args.output {
-        Output::Table => print(&report.text()),
-        Output::Json => {
-            print(&report.json().map_err(|error| BenchError::Input(error.to_string()))?)
-        }
-    }
+    flows(args)?.print(args.output)
 }
 
 fn flows(args: &FlowsArgs) -> Result<Report, BenchError> {

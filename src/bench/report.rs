@@ -1,9 +1,31 @@
 //! What a benchmark has shown, for people and for programs.
 
-use super::Format;
+use super::{BenchError, Format, Output};
+use crate::failure::{Failure, print};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::time::Duration;
+
+/// Figures that are printed.
+pub(super) trait Printed: Serialize {
+    /// For people.
+    fn text(&self) -> String;
+
+    /// For programs.
+    fn json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Prints them as it was asked.
+    fn print(&self, output: Output) -> Result<(), Failure> {
+        match output {
+            Output::Table => print(&self.text()),
+            Output::Json => {
+                print(&self.json().map_err(|error| BenchError::Input(error.to_string()))?)
+            }
+        }
+    }
+}
 
 /// The figures of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -76,14 +98,8 @@ pub(super) struct Report {
     pub(super) results_equal: bool,
 }
 
-impl Report {
-    /// For programs.
-    pub(super) fn json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// For people.
-    pub(super) fn text(&self) -> String {
+impl Printed for Report {
+    fn text(&self) -> String {
         let mut table = Table::new();
         table.load_preset(presets::UTF8_FULL_CONDENSED);
         table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -107,7 +123,9 @@ impl Report {
         }
         format!("{}\n{table}\n{}", self.heading(), self.footing())
     }
+}
 
+impl Report {
     fn heading(&self) -> String {
         let format = match self.format {
             Format::Rows => "decoded rows",

@@ -2,12 +2,14 @@
 //!
 //! Nothing is rounded or left out: every pane of one side must be on the other, with equal values.
 
+use super::BenchError;
 use super::job::{CONVERSATION, Entity, SHAPES, Shape};
 use nilometer_model::aggregate::ValuesRef;
 use nilometer_model::pane::{PaneBatch, PaneKind, PaneMeta};
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::symbol::Symbols;
 use nilometer_model::value::{Datum, Value};
+use std::fmt::Debug;
 use std::time::Instant;
 
 /// The seven aggregates of a pane, in the order of the job; truth values as 0 and 1.
@@ -75,6 +77,24 @@ pub(super) fn compare(mut engine: Vec<Pane>, mut limit: Vec<Pane>) -> Result<(),
         },
     };
     Err(Difference::OneSided { side, pane: Box::new(pane.clone()) })
+}
+
+/// Compares the results of both sides, of which there are many `what`, whatever their order.
+pub(super) fn compare_all<T: Ord + Debug>(
+    what: &str,
+    mut engine: Vec<T>,
+    mut by_hand: Vec<T>,
+) -> Result<(), BenchError> {
+    engine.sort_unstable();
+    by_hand.sort_unstable();
+    if engine == by_hand {
+        return Ok(());
+    }
+    let differ = engine.iter().zip(&by_hand).find(|(engine, by_hand)| engine != by_hand);
+    Err(BenchError::Results(match differ {
+        Some((engine, by_hand)) => format!("{engine:?} of the engine, {by_hand:?} of the loop"),
+        None => format!("{} {what} of the engine, {} of the loop", engine.len(), by_hand.len()),
+    }))
 }
 
 /// The results that the engine's panes stand for.

@@ -12,9 +12,9 @@ mod report;
 
 use super::engine::{self, Watch};
 use super::input::{self, InputSettings};
-use super::report::Side;
+use super::report::{Printed, Side};
 use super::{BenchError, Format, Output, check, cores, measure, plan, run_limit};
-use crate::failure::{Failure, print};
+use crate::failure::Failure;
 use broker::Topic;
 use clap::Args;
 use nilometer_connectors::flow_intake::FlowContext;
@@ -99,13 +99,7 @@ impl Wire {
 }
 
 pub(super) fn execute(args: &KafkaArgs) -> Result<(), Failure> {
-    let report = run(args)?;
-    match args.output {
-        Output::Table => print(&report.text()),
-        Output::Json => {
-            print(&report.json().map_err(|error| BenchError::Input(error.to_string()))?)
-        }
-    }
+    run(args)?.print(args.output)
 }
 
 fn run(args: &KafkaArgs) -> Result<Report, BenchError> {

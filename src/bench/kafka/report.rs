@@ -1,7 +1,7 @@
 //! What the benchmark of Kafka has shown, for people and for programs.
 
 use super::Wire;
-use crate::bench::report::{Side, grouped};
+use crate::bench::report::{Printed, Side, grouped};
 use serde::Serialize;
 
 /// The figures of one format.
@@ -143,14 +143,8 @@ pub(super) struct Report {
     pub(super) results_equal: bool,
 }
 
-impl Report {
-    /// For programs.
-    pub(super) fn json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// For people.
-    pub(super) fn text(&self) -> String {
+impl Printed for Report {
+    fn text(&self) -> String {
         let formats: Vec<_> = self.formats.iter().map(Figures::text).collect();
         format!(
             "{} flow records of {} conversations in {} partitions, {} shards\n\n{}\n\

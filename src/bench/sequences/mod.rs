@@ -10,8 +10,10 @@ mod engine;
 mod input;
 mod report;
 
+use super::report::Printed;
+use super::result::compare_all;
 use super::{BenchError, Output};
-use crate::failure::{Failure, print};
+use crate::failure::Failure;
 use clap::Args;
 use input::Input;
 use nilometer_model::symbol::Symbols;
@@ -63,13 +65,7 @@ enum Outcome {
 }
 
 pub(super) fn execute(args: &SequencesArgs) -> Result<(), Failure> {
-    let report = sequences(args)?;
-    match args.output {
-        Output::Table => print(&report.text()),
-        Output::Json => {
-            print(&report.json().map_err(|error| BenchError::Input(error.to_string()))?)
-        }
-    }
+    sequences(args)?.print(args.output)
 }
 
 fn sequences(args: &SequencesArgs) -> Result<Report, BenchError> {
@@ -81,7 +77,7 @@ fn sequences(args: &SequencesArgs) -> Result<Report, BenchError> {
     let (mut best, sessions) = engine::run((&plan, &symbols), &batches)?;
     let grown_bytes = best.grown_bytes;
     let mut by_hand = by_hand::run(&records);
-    compare(sessions, std::mem::take(&mut by_hand.sessions))?;
+    compare_all("sessions", sessions, std::mem::take(&mut by_hand.sessions))?;
     for _ in 1..args.repeat {
         best = best.min(engine::run((&plan, &symbols), &batches)?.0);
         by_hand = by_hand.min(by_hand::run(&records));
@@ -135,21 +131,6 @@ fn json(
     best.ok_or_else(|| BenchError::Input("nothing was run".into()))
 }
 
-/// Compares the results of both sides, whatever their order.
-fn compare(mut engine: Vec<Session>, mut by_hand: Vec<Session>) -> Result<(), BenchError> {
-    engine.sort_unstable();
-    by_hand.sort_unstable();
-    if engine == by_hand {
-        return Ok(());
-    }
-    let differ = engine.iter().zip(&by_hand).find(|(engine, by_hand)| engine != by_hand);
-    let what = match differ {
-        Some((engine, by_hand)) => format!("{engine:?} of the engine, {by_hand:?} of the loop"),
-        None => format!("{} sessions of the engine, {} of the loop", engine.len(), by_hand.len()),
-    };
-    Err(BenchError::Results(what))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,9 +162,9 @@ mod tests {
         let right = by_hand::run(&input.records()).sessions;
         let mut wrong = right.clone();
         wrong.last_mut().unwrap().attempts[0] += 1;
-        let error = compare(right.clone(), wrong).unwrap_err();
+        let error = compare_all("sessions", right.clone(), wrong).unwrap_err();
         assert!(matches!(error, BenchError::Results(_)), "{error}");
-        let error = compare(right.clone(), right[1..].to_vec()).unwrap_err();
+        let error = compare_all("sessions", right.clone(), right[1..].to_vec()).unwrap_err();
         assert!(matches!(error, BenchError::Results(_)), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! What the benchmark of sequences has shown, for people and for programs.
 
-use crate::bench::report::{Side, grouped};
+use crate::bench::report::{Printed, Side, grouped};
 use serde::Serialize;
 
 /// What the published reference does on a whole machine, JSON included.
@@ -47,14 +47,8 @@ pub(super) struct Report {
     pub(super) results_equal: bool,
 }
 
-impl Report {
-    /// For programs.
-    pub(super) fn json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// For people.
-    pub(super) fn text(&self) -> String {
+impl Printed for Report {
+    fn text(&self) -> String {
         let bytes = self.bytes_per_session;
         let bytes = bytes.map_or_else(String::new, |bytes| format!(", {bytes:.0} bytes each"));
         let share = self.disordered as f64 * 100.0 / self.records as f64;

@@ -8,8 +8,9 @@ mod engine;
 mod feed;
 mod report;
 
+use super::report::Printed;
 use super::{BenchError, Output, cores};
-use crate::failure::{Failure, print};
+use crate::failure::Failure;
 use clap::Args;
 use engine::{Ending, Ran, Settings};
 use feed::Records;
@@ -43,13 +44,7 @@ pub(super) struct StateArgs {
 }
 
 pub(super) fn execute(args: &StateArgs) -> Result<(), Failure> {
-    let report = state(args)?;
-    match args.output {
-        Output::Table => print(&report.text()),
-        Output::Json => {
-            print(&report.json().map_err(|error| BenchError::Input(error.to_string()))?)
-        }
-    }
+    state(args)?.print(args.output)
 }
 
 /// A directory that goes with this value.

@@ -1,6 +1,6 @@
 //! What the benchmark of state has shown, for people and for programs.
 
-use crate::bench::report::grouped;
+use crate::bench::report::{Printed, grouped};
 use serde::Serialize;
 
 /// Figures of a run in which few keys change.
@@ -42,14 +42,8 @@ pub(super) struct Report {
     pub(super) results_equal: bool,
 }
 
-impl Report {
-    /// For programs.
-    pub(super) fn json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// For people.
-    pub(super) fn text(&self) -> String {
+impl Printed for Report {
+    fn text(&self) -> String {
         let Self { keys, records, shards, epoch_ms, few, .. } = self;
         let millions = |number: f64| format!("{:.2} million", number / 1e6);
         let megabytes = |bytes: f64| format!("{:.1} MB", bytes / 1e6);

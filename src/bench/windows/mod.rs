@@ -10,8 +10,10 @@ mod input;
 mod loops;
 mod report;
 
+use super::report::Printed;
+use super::result::compare_all;
 use super::{BenchError, Output};
-use crate::failure::{Failure, print};
+use crate::failure::Failure;
 use clap::Args;
 use engine::Spent;
 use input::{Input, Record};
@@ -60,13 +62,7 @@ const SIZE: i64 = 60_000;
 const PERIOD: i64 = 1_000;
 
 pub(super) fn execute(args: &WindowsArgs) -> Result<(), Failure> {
-    let report = windows(args)?;
-    match args.output {
-        Output::Table => print(&report.text()),
-        Output::Json => {
-            print(&report.json().map_err(|error| BenchError::Input(error.to_string()))?)
-        }
-    }
+    windows(args)?.print(args.output)
 }
 
 fn windows(args: &WindowsArgs) -> Result<Report, BenchError> {
@@ -126,7 +122,7 @@ fn measure(
         limit = limit.min(seconds);
         panes = of_loop.len();
         if run == 0 {
-            compare(of_engine, of_loop)?;
+            compare_all("panes", of_engine, of_loop)?;
         }
     }
     let count = records.len() as f64;
@@ -162,7 +158,7 @@ fn open_sessions(args: &WindowsArgs) -> Result<OpenSessions, BenchError> {
     for _ in 0..args.repeat {
         limit = limit.min(loops::timed(|| loops::sessions(&records, gap)).0);
     }
-    compare(of_engine, loops::sessions(&records, gap))?;
+    compare_all("panes", of_engine, loops::sessions(&records, gap))?;
     let sessions = args.sessions as f64;
     Ok(OpenSessions {
         sessions: args.sessions,
@@ -173,21 +169,6 @@ fn open_sessions(args: &WindowsArgs) -> Result<OpenSessions, BenchError> {
         limit_ns_per_record: limit * 1e9 / (2.0 * sessions),
         ratio: limit / (best.opening + best.joining + best.firing),
     })
-}
-
-/// Compares the results of both sides, whatever their order.
-fn compare(mut engine: Vec<Pane>, mut by_hand: Vec<Pane>) -> Result<(), BenchError> {
-    engine.sort_unstable();
-    by_hand.sort_unstable();
-    if engine == by_hand {
-        return Ok(());
-    }
-    let differ = engine.iter().zip(&by_hand).find(|(engine, by_hand)| engine != by_hand);
-    let what = match differ {
-        Some((engine, by_hand)) => format!("{engine:?} of the engine, {by_hand:?} of the loop"),
-        None => format!("{} panes of the engine, {} of the loop", engine.len(), by_hand.len()),
-    };
-    Err(BenchError::Results(what))
 }
 
 #[cfg(test)]
@@ -218,9 +199,9 @@ mod tests {
         let right = loops::sliding(&records);
         let mut wrong = right.clone();
         wrong.last_mut().unwrap().sum += 1;
-        let error = compare(right.clone(), wrong).unwrap_err();
+        let error = compare_all("panes", right.clone(), wrong).unwrap_err();
         assert!(matches!(error, BenchError::Results(_)), "{error}");
-        let error = compare(right.clone(), right[1..].to_vec()).unwrap_err();
+        let error = compare_all("panes", right.clone(), right[1..].to_vec()).unwrap_err();
         assert!(matches!(error, BenchError::Results(_)), "{error}");
     }
 }

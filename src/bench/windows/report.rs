@@ -1,6 +1,6 @@
 //! What the benchmark of windows has shown, for people and for programs.
 
-use crate::bench::report::grouped;
+use crate::bench::report::{Printed, grouped};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
@@ -65,14 +65,8 @@ pub(super) fn sliding_to_fixed(figures: &[Figures]) -> Option<[f64; 2]> {
     ])
 }
 
-impl Report {
-    /// For programs.
-    pub(super) fn json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// For people.
-    pub(super) fn text(&self) -> String {
+impl Printed for Report {
+    fn text(&self) -> String {
         let mut table = Table::new();
         table.load_preset(presets::UTF8_FULL_CONDENSED);
         table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -95,7 +89,9 @@ impl Report {
         }
         format!("{}\n{table}\n{}", self.heading(), self.footing())
     }
+}
 
+impl Report {
     fn heading(&self) -> String {
         format!(
             "bench windows: {} records of {} keys over {} s, one shard by itself; best of {}",
