@@ -4,20 +4,21 @@
 //!
 //! Invariant: what has been put into the queue is never asked for again.
 
+mod places;
 mod share;
 
 use super::client::{KafkaError, Trouble};
-use super::ears::{Change, Ears, names};
+use super::ears::{Change, Ears};
 use super::nodes::{Standing, note};
 use super::out::carrier::{self, Carrier};
-use super::partitions::{Log, Place, Start, Until};
+use super::partitions::{Start, Until};
 use super::queue::{Chunk, Known, Queue, name};
 use super::statistics::Stand;
 use super::valve::{Turn, Valve};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{BorrowedMessage, Message};
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::topic_partition_list::TopicPartitionList;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -228,157 +229,6 @@ impl Poller {
             }
         }
         Ok(())
-    }
-
-    /// Begins to read the partitions that were given, as soon as the brokers say what they hold.
-    fn begin(&mut self) {
-        if self.given.is_empty() {
-            return;
-        }
-        self.given.sort_unstable();
-        let since = Instant::now();
-        let mut begun = TopicPartitionList::new();
-        for (topic, partition) in std::mem::take(&mut self.given) {
-            // The poll must go on: what is not answered soon is asked again behind it.
-            let place = if since.elapsed() < ANSWER { self.find(&topic, partition) } else { None };
-            let Some((number, place)) = place else {
-                self.given.push((topic, partition));
-                continue;
-            };
-            self.tell_gap(&name(&topic, partition), place);
-            self.go_on_at(number, place.next);
-            begun.add_partition_offset(&topic, partition, Offset::Offset(place.next)).ok();
-        }
-        let begun_names = names(&begun);
-        let reading = match self.assign(begun) {
-            Ok(reading) => reading,
-            Err(error) => {
-                self.given.extend(begun_names);
-                return self.say(format!("cannot begin to read: {error}; tries again"));
-            }
-        };
-        if self.valve.is_closed() {
-            self.consumer.pause(&reading).ok();
-        }
-        self.has_read |= !begun_names.is_empty();
-        if let Some(carrier) = &self.settings.carrier {
-            carrier.ask();
-        }
-        if self.given.is_empty() && (self.has_begun || self.standing.open.is_empty()) {
-            self.has_begun = true;
-            self.queue.lock().is_complete = true;
-            self.queue.tell();
-        }
-    }
-
-    fn number(&self, topic: &str, partition: i32) -> Option<usize> {
-        self.numbers.get(topic)?.get(&partition).copied()
-    }
-
-    /// What the broker has of a partition; `None` if it does not say so now.
-    fn log(&self, topic: &str, partition: i32) -> Option<Log> {
-        let watermarks = self.consumer.fetch_watermarks(topic, partition, ANSWER);
-        watermarks.ok().map(|(low, high)| Log { low, high })
-    }
-
-    /// The first record that is as late as `millis`: `None` if the broker does not say so now,
-    /// nothing inside if there is none.
-    fn at(&self, (topic, partition): (&str, i32), millis: i64) -> Option<Option<i64>> {
-        let mut asked = TopicPartitionList::new();
-        asked.add_partition_offset(topic, partition, Offset::Offset(millis)).ok()?;
-        let answered = self.consumer.offsets_for_times(asked, ANSWER).ok()?;
-        let found = answered.elements().first().map(|element| element.offset());
-        match found? {
-            Offset::Offset(offset) => Some(Some(offset)),
-            _ => Some(None),
-        }
-    }
-
-    /// The number of a partition, and where to go on in it; `None` if the broker does not say so now.
-    fn find(&mut self, topic: &Arc<str>, partition: i32) -> Option<(usize, Place)> {
-        let log = self.log(topic, partition)?;
-        if let Some(number) = self.number(topic, partition) {
-            if let Some(known) = self.queue.lock().partitions.get_mut(number) {
-                known.end = Some(log.high);
-            }
-            return Some((number, log.go_on(self.tracks.get(number)?.next)));
-        }
-        // What is found later begins with its first record: nothing of it has been read.
-        let start = if self.has_begun { Start::Earliest } else { self.settings.start };
-        let found = match start {
-            Start::At(millis) => self.at((topic, partition), millis)?,
-            Start::Earliest | Start::Latest => None,
-        };
-        let next = log.begin(start, found);
-        let until = match self.settings.until {
-            None => None,
-            Some(until @ Until::At(millis)) => {
-                Some(log.end(until, self.at((topic, partition), millis)?))
-            }
-            Some(until @ Until::Now) => Some(log.end(until, None)),
-        };
-        let number = self.tracks.len();
-        self.tracks.push(Track { next, is_ours: false, is_held: false });
-        self.numbers.entry(topic.clone()).or_default().insert(partition, number);
-        let known = Known::begun((topic, partition), next, until);
-        self.queue.lock().partitions.push(Known { end: Some(log.high), ..known });
-        Some((number, Place { next, lost: 0, is_another: false }))
-    }
-
-    /// The brokers are to give partition `number` from `next` on.
-    fn go_on_at(&mut self, number: usize, next: i64) {
-        let Some(track) = self.tracks.get_mut(number) else { return };
-        let is_elsewhere = track.next != next;
-        *track = Track { next, is_ours: true, is_held: false };
-        let mut state = self.queue.lock();
-        // Else what is read from the queue moves it.
-        if let Some(known) = state.partitions.get_mut(number)
-            && is_elsewhere
-            && known.waiting == 0
-        {
-            known.next = next;
-            known.stored = next;
-        }
-    }
-
-    fn tell_gap(&mut self, partition: &str, place: Place) {
-        if place.is_another {
-            self.say(format!(
-                "`{partition}` ends before what was read of it: it was made anew or cut off; goes on \
-                 at its first record, offset {}",
-                place.next
-            ));
-        }
-        if place.lost > 0 {
-            let last = place.next.saturating_sub(1);
-            let first = place.next.saturating_sub(i64::try_from(place.lost).unwrap_or(0));
-            self.say(format!(
-                "`{partition}` no longer has the offsets {first} to {last}: {} records are lost at \
-                 most; keep them for longer (retention)",
-                place.lost
-            ));
-            let mut state = self.queue.lock();
-            state.lost = state.lost.saturating_add(place.lost);
-        }
-    }
-
-    /// Goes on where the brokers have something, in each partition of which they do not have what
-    /// was asked for.
-    fn find_back(&mut self) {
-        let known: Vec<_> = self.queue.lock().partitions.iter().map(Known::place).collect();
-        for (number, (topic, partition)) in known.into_iter().enumerate() {
-            let track = self.tracks.get(number).copied().filter(|track| track.is_ours);
-            let Some(Track { next, .. }) = track else { continue };
-            let Some(log) = self.log(&topic, partition) else { continue };
-            let place = log.go_on(next);
-            if place.next != next
-                && self.consumer.seek(&topic, partition, Offset::Offset(place.next), ANSWER).is_ok()
-            {
-                self.calm = 0;
-                self.tell_gap(&name(&topic, partition), place);
-                self.go_on_at(number, place.next);
-            }
-        }
     }
 
     /// Looks where each partition stands.
