@@ -159,12 +159,8 @@ impl Meters {
 
     /// What the sequences of all shards kept at the last tick, by stage.
     pub fn sequences(&self) -> BTreeMap<StageId, SequenceUse> {
-        let mut all: BTreeMap<_, SequenceUse> = BTreeMap::new();
         let shards = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
-        for (stage, used) in shards.values().flatten() {
-            all.entry(*stage).or_default().merge(used);
-        }
-        all
+        SequenceUse::total(shards.values().flatten())
     }
 
     pub(crate) fn set_sequences(&self, shard: usize, used: Vec<(StageId, SequenceUse)>) {

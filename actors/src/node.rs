@@ -226,11 +226,7 @@ impl Outcome {
 
     /// What the sequences of all shards kept at the end, by stage.
     pub fn sequences(&self) -> BTreeMap<StageId, SequenceUse> {
-        let mut all: BTreeMap<_, SequenceUse> = BTreeMap::new();
-        for (stage, used) in self.shards.iter().flat_map(|shard| &shard.sequences) {
-            all.entry(*stage).or_default().merge(used);
-        }
-        all
+        SequenceUse::total(self.shards.iter().flat_map(|shard| &shard.sequences))
     }
 
     /// Whether no window, timer or key is left in any shard.

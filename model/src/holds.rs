@@ -26,6 +26,11 @@ impl Holds {
         }
     }
 
+    /// One more holds at `hold`, or one of those does so no more.
+    pub(crate) fn set(&mut self, hold: Option<EventTime>, is_held: bool) {
+        if is_held { self.add(hold) } else { self.remove(hold) }
+    }
+
     /// The earliest instant that is held.
     pub(crate) fn first(&self) -> Option<EventTime> {
         self.0.keys().next().copied()

@@ -55,7 +55,9 @@ pub(crate) trait Chills: Keyed + Sized {
     fn shelf_ref(&self) -> Option<&Shelf>;
 
     /// Whether a window is part of an entry's name.
-    fn has_window(&self) -> bool;
+    fn has_window(&self) -> bool {
+        false
+    }
 
     /// How many second watermarks entries may wait for.
     fn shares(&self) -> usize {

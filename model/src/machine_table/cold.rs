@@ -62,10 +62,6 @@ impl Chills for MachineTable {
         self.shelf.as_deref()
     }
 
-    fn has_window(&self) -> bool {
-        false
-    }
-
     fn reached(&self) -> EventTime {
         self.watermark.0
     }
@@ -117,11 +113,7 @@ impl Chills for MachineTable {
     }
 
     fn hold(&mut self, wants: &Wants, is_held: bool) {
-        if is_held {
-            self.holds.add(wants.hold);
-        } else {
-            self.holds.remove(wants.hold);
-        }
+        self.holds.set(wants.hold, is_held);
     }
 
     fn rearm(&mut self, entry: u32, wants: &Wants) {

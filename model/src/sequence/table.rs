@@ -6,6 +6,7 @@
 //!
 //! Invariants WM-1 (the output watermark never falls) and GC-1.
 
+mod agenda;
 mod cold;
 mod gauges;
 mod room;
@@ -31,7 +32,8 @@ use crate::roster::{ActorId, HasKey, Roster};
 use crate::symbol::Symbols;
 use crate::table::Fired;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark, Window};
-use std::collections::{BTreeMap, VecDeque};
+use agenda::Agenda;
+use std::collections::VecDeque;
 
 /// Most active time that passes between two ticks, however far they are apart.
 pub(crate) const TICK_MAX: Span = Span::from_millis(1_000);
@@ -64,9 +66,9 @@ pub(crate) struct SequenceTable {
     input: SequenceInput,
     actors: Roster<Actor>,
     /// Actors by the deadline they registered; only the one they are armed for counts.
-    deadlines: BTreeMap<EventTime, Vec<ActorId>>,
+    deadlines: Agenda<EventTime>,
     /// The same by the clock.
-    ticks: BTreeMap<Span, Vec<ActorId>>,
+    ticks: Agenda<Span>,
     /// How many actors hold the output watermark at an instant.
     holds: Holds,
     /// Actors to be asked at the end of the round. Cleared there.
@@ -123,8 +125,8 @@ impl SequenceTable {
             frame,
             input,
             actors: Roster::default(),
-            deadlines: BTreeMap::new(),
-            ticks: BTreeMap::new(),
+            deadlines: Agenda::default(),
+            ticks: Agenda::default(),
             holds: Holds::default(),
             touched: VecDeque::new(),
             advancing: None,
@@ -232,7 +234,7 @@ impl SequenceTable {
     fn arm(&mut self, id: ActorId, deadline: EventTime) {
         if let Some(actor) = self.actors.get_mut(id) {
             actor.armed = Some(deadline);
-            self.deadlines.entry(deadline).or_default().push(id);
+            self.deadlines.add(deadline, id);
         }
     }
 
@@ -245,7 +247,7 @@ impl SequenceTable {
         let armed = actor.armed_tick;
         if let Some(due) = tick.filter(|due| armed.is_none_or(|armed| *due < armed)) {
             actor.armed_tick = Some(due);
-            self.ticks.entry(due).or_default().push(id);
+            self.ticks.add(due, id);
         }
     }
 
@@ -279,18 +281,11 @@ impl SequenceTable {
     fn run_clock(&mut self, fired: &mut Fired, symbols: &Symbols) -> Flow {
         loop {
             if self.shelf.is_some() {
-                let hot = self.ticks.first_key_value().map(|(tick, _)| cold::instant(*tick));
+                let hot = self.ticks.first().map(cold::instant);
                 self.recall_ticking(hot, cold::instant(self.active), self.watermark.0);
             }
-            let Some(mut bucket) = self.ticks.first_entry() else { break };
-            let due = *bucket.key();
-            if due > self.active {
-                break;
-            }
-            let Some(id) = bucket.get_mut().pop() else {
-                bucket.remove();
-                continue;
-            };
+            let active = self.active;
+            let Some((due, id)) = self.ticks.take(|due| due <= active) else { break };
             let Some(actor) = self.actors.get_mut(id) else { continue };
             if actor.armed_tick != Some(due) {
                 continue;
@@ -325,18 +320,10 @@ impl SequenceTable {
         let watermark = self.watermark;
         loop {
             if self.shelf.is_some() {
-                let hot = self.deadlines.first_key_value().map(|(deadline, _)| *deadline);
-                self.recall_due(hot, |at| at <= watermark.0, watermark.0);
+                self.recall_due(self.deadlines.first(), |at| at <= watermark.0, watermark.0);
             }
-            let Some(mut bucket) = self.deadlines.first_entry() else { break };
-            let deadline = *bucket.key();
-            if deadline > watermark.0 {
-                break;
-            }
-            let Some(id) = bucket.get_mut().pop() else {
-                bucket.remove();
-                continue;
-            };
+            let due = self.deadlines.take(|deadline| deadline <= watermark.0);
+            let Some((deadline, id)) = due else { break };
             let Some(actor) = self.actors.get_mut(id) else { continue };
             if actor.armed != Some(deadline) {
                 continue;
@@ -372,7 +359,7 @@ impl SequenceTable {
     /// Whether no session, deadline or hold is left.
     pub(crate) fn is_empty(&self) -> bool {
         let has_none = self.actors.is_empty() && self.cold_keys() == 0;
-        has_none && self.holds.is_empty() && self.deadlines.is_empty()
+        has_none && self.holds.is_empty() && self.deadlines.len() == 0
     }
 
     /// Number of keys, and of bytes that they take in memory, about.

@@ -26,18 +26,18 @@ impl Drift {
     }
 
     /// The partitions have come to these event times, and their readers stand so.
-    pub(crate) fn look(&mut self, partitions: &[(EventTime, Reader)]) {
+    pub(crate) fn look(&mut self, partitions: impl Iterator<Item = (EventTime, Reader)> + Clone) {
         let Some(max) = self.max else { return };
         // Nobody knows who would have something to read.
-        if partitions.iter().any(|(_, reader)| *reader == Reader::Blocked) {
+        if partitions.clone().any(|(_, reader)| reader == Reader::Blocked) {
             return;
         }
-        let behind = partitions.iter().filter(|(_, reader)| *reader == Reader::Behind);
-        let lowest = behind.map(|(head, _)| *head).min().unwrap_or(EventTime::MAX);
-        self.held.resize(partitions.len(), false);
+        let behind = partitions.clone().filter(|(_, reader)| *reader == Reader::Behind);
+        let lowest = behind.map(|(head, _)| head).min().unwrap_or(EventTime::MAX);
+        self.held.resize(partitions.clone().count(), false);
         for (held, (head, _)) in self.held.iter_mut().zip(partitions) {
             let room = if *held { Span::from_millis(max.as_millis() / 2) } else { max };
-            *held = *head > lowest.saturating_add(room);
+            *held = head > lowest.saturating_add(room);
         }
     }
 }
@@ -64,15 +64,13 @@ mod tests {
             (vec![(51, Finished), (900, Behind), (500, AtEnd)], vec![false, false, false]),
             (vec![(51, Finished), (900, Finished), (500, AtEnd)], vec![false, false, false]),
         ] {
-            let partitions: Vec<_> = partitions
-                .into_iter()
-                .map(|(head, reader)| (EventTime::from_millis(head), reader))
-                .collect();
-            drift.look(&partitions);
-            assert_eq!(drift.held(), held, "{partitions:?}");
+            let partitions =
+                partitions.iter().map(|(head, reader)| (EventTime::from_millis(*head), *reader));
+            drift.look(partitions.clone());
+            assert_eq!(drift.held(), held, "{:?}", partitions.collect::<Vec<_>>());
         }
         let mut any = Drift::new(None);
-        any.look(&[(EventTime::MIN, Behind), (EventTime::MAX, Behind)]);
+        any.look([(EventTime::MIN, Behind), (EventTime::MAX, Behind)].into_iter());
         assert_eq!(any.held(), [false; 0]);
     }
 }

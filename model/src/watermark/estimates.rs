@@ -117,8 +117,7 @@ impl Estimates {
             });
         }
         let heads = self.estimators.iter().map(|estimator| estimator.generator.head());
-        let partitions: Vec<_> = heads.zip(readers.iter().copied()).collect();
-        self.drift.look(&partitions);
+        self.drift.look(heads.zip(readers.iter().copied()));
     }
 
     /// By partition, whether it is to be read no further until others have caught up; nothing where

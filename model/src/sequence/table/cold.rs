@@ -37,10 +37,10 @@ impl SequenceTable {
     fn enlist(&mut self, id: ActorId) {
         let Some(actor) = self.actors.get(id) else { return };
         if let Some(deadline) = actor.armed {
-            self.deadlines.entry(deadline).or_default().push(id);
+            self.deadlines.add(deadline, id);
         }
         if let Some(tick) = actor.armed_tick {
-            self.ticks.entry(tick).or_default().push(id);
+            self.ticks.add(tick, id);
         }
     }
 }
@@ -52,10 +52,6 @@ impl Chills for SequenceTable {
 
     fn shelf_ref(&self) -> Option<&Shelf> {
         self.shelf.as_deref()
-    }
-
-    fn has_window(&self) -> bool {
-        false
     }
 
     fn reached(&self) -> EventTime {
@@ -96,11 +92,7 @@ impl Chills for SequenceTable {
     }
 
     fn hold(&mut self, wants: &Wants, is_held: bool) {
-        if is_held {
-            self.holds.add(wants.hold);
-        } else {
-            self.holds.remove(wants.hold);
-        }
+        self.holds.set(wants.hold, is_held);
     }
 
     fn rearm(&mut self, entry: u32, wants: &Wants) {

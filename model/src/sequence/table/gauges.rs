@@ -1,8 +1,10 @@
 //! What a sequence keeps, in numbers, for whoever asks while it runs.
 
 use super::SequenceTable;
+use crate::pane::StageId;
 use crate::sequence::spec::OutputTime;
 use crate::time::EventTime;
+use std::collections::BTreeMap;
 
 /// What a sequence keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,6 +26,15 @@ pub struct SequenceUse {
 }
 
 impl SequenceUse {
+    /// What all shards keep together, by stage.
+    pub fn total<'a>(parts: impl Iterator<Item = &'a (StageId, Self)>) -> BTreeMap<StageId, Self> {
+        let mut all: BTreeMap<_, Self> = BTreeMap::new();
+        for (stage, part) in parts {
+            all.entry(*stage).or_default().merge(part);
+        }
+        all
+    }
+
     /// Adds what another shard keeps.
     pub fn merge(&mut self, other: &Self) {
         self.sessions += other.sessions;
@@ -39,14 +50,13 @@ impl SequenceTable {
     /// What it keeps.
     pub(crate) fn gauges(&self) -> SequenceUse {
         let (sessions, bytes) = self.size();
-        let waiting = self.deadlines.values().chain(self.ticks.values());
         SequenceUse {
             sessions,
             cold: self.cold_keys(),
             records: self.records,
             bytes,
             oldest: self.holds.first(),
-            deadlines: waiting.map(Vec::len).sum(),
+            deadlines: self.deadlines.len() + self.ticks.len(),
         }
     }
 

@@ -55,16 +55,9 @@ impl SequenceTable {
         let now = self.instants();
         loop {
             if self.shelf.is_some() {
-                let hot = self.deadlines.first_key_value().map(|(deadline, _)| *deadline);
-                self.recall_due(hot, |_| true, self.watermark.0);
+                self.recall_due(self.deadlines.first(), |_| true, self.watermark.0);
             }
-            let mut bucket = self.deadlines.first_entry()?;
-            let deadline = *bucket.key();
-            let id = bucket.get_mut().pop();
-            if bucket.get().is_empty() {
-                bucket.remove();
-            }
-            let Some(id) = id else { continue };
+            let (deadline, id) = self.deadlines.take(|_| true)?;
             let Some(actor) = self.actors.get_mut(id) else { continue };
             if actor.armed != Some(deadline) {
                 continue;

@@ -54,10 +54,6 @@ impl Chills for SlidingTable {
         self.shelf.as_deref()
     }
 
-    fn has_window(&self) -> bool {
-        false
-    }
-
     fn reached(&self) -> EventTime {
         self.windows.watermark.0
     }
