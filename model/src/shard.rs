@@ -293,10 +293,12 @@ impl Shard {
             return;
         }
         self.cycle = number.max(self.cycle);
-        let (from, watermark, cycle) = (self.id, Watermark::MIN, self.cycle);
+        let (from, cycle) = (self.id, self.cycle);
         for (stage, ends) in self.plan.stages.iter().zip(&mut self.exchanges) {
             if let Some(ends) = ends {
                 ends.cycle = cycle;
+                // Nothing more than it has promised before.
+                let watermark = ends.sent;
                 out.marks.push(ExchangeMark { stage: stage.id, from, watermark, cycle });
             }
         }
