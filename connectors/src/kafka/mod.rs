@@ -24,6 +24,7 @@ mod nodes;
 pub mod out;
 mod partitions;
 mod poller;
+mod position;
 mod queue;
 pub mod source;
 mod statistics;

@@ -1,6 +1,8 @@
 //! Where the reading of a partition begins and ends: pure decisions from what was stored, what was
 //! asked for, and what the broker has.
 
+use serde::{Deserialize, Serialize};
+
 /// Where to begin in a partition that nothing is stored of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
@@ -14,7 +16,7 @@ pub enum Start {
 }
 
 /// Where to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Until {
     /// Behind what there is when reading begins.
     Now,

@@ -120,6 +120,12 @@ impl Known {
         }
     }
 
+    /// Reading ends at `until`, if there is one.
+    pub(crate) fn ends_at(&mut self, until: Option<i64>) {
+        self.until = until;
+        self.is_finished |= until.is_some_and(|until| self.next >= until);
+    }
+
     /// The client says how it stands, whose next record to be given is at `next`. Whether that is all
     /// that is to be read, said once.
     pub(crate) fn stand(&mut self, stand: Stand, next: i64) -> bool {

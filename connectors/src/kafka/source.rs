@@ -7,20 +7,18 @@ use super::ears::Ears;
 use super::out::carrier::Carrier;
 use super::partitions::{Start, Until};
 use super::poller::{Assignment, Poller};
+use super::position::{self, KafkaPosition, Stored, offsets};
 use super::queue::{self, Chunk, Known, Queue};
 use super::statistics;
 use crate::dead_letter::Place;
-use crate::flow_feed::FeedImage;
 use crate::flow_intake::FlowContext;
-use crate::netflow::FlowDecoder;
 use crate::source::{
-    PartitionLag, Polled, Position, Progress, Source, SourceError, State, position_of, state_of,
+    PartitionLag, Polled, Position, Progress, Source, SourceError, State, position_of,
 };
 use crate::text::{FlowLayout, RecordSchema};
 use nilometer_model::row::{self, RowLayout};
 use nilometer_model::symbol::Symbols;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
@@ -99,30 +97,9 @@ pub struct KafkaSource {
     open: (Chunk, usize),
     /// What the thread that polls is made from; `None` once it runs.
     waiting: Option<(BaseConsumer<Ears>, Assignment)>,
-    is_bounded: bool,
+    until: Option<Until>,
     carrier: Option<Arc<Carrier>>,
     instance: Arc<str>,
-}
-
-/// A position of such a source. `D` is its decoder of datagrams, or a reference to it.
-#[derive(Debug, Serialize, Deserialize)]
-struct KafkaPosition<D> {
-    /// By number.
-    partitions: Vec<Stored>,
-    feed: Option<FeedImage<D>>,
-}
-
-/// A partition in a position.
-#[derive(Debug, Serialize, Deserialize)]
-struct Stored {
-    topic: Arc<str>,
-    partition: i32,
-    /// Where to go on.
-    next: i64,
-    /// Where reading began.
-    begin: i64,
-    /// Where it ends, if it does.
-    until: Option<i64>,
 }
 
 /// How long a poll waits for the first record.
@@ -161,7 +138,7 @@ impl KafkaSource {
             origins: Vec::new(),
             open: (Chunk::default(), 0),
             waiting: Some((consumer, assignment)),
-            is_bounded: until.is_some(),
+            until,
             carrier: settings.carrier,
             instance,
         })
@@ -237,7 +214,7 @@ impl KafkaSource {
 
     /// Where each partition stands, and so where all do.
     fn stands(&self, out: &mut Polled) -> State {
-        stands(&self.queue.lock(), self.is_bounded, &mut out.partitions)
+        stands(&self.queue.lock(), self.until.is_some(), &mut out.partitions)
     }
 }
 
@@ -316,9 +293,7 @@ impl Source for KafkaSource {
 
     /// Offsets of what is to be read, where reading has an end.
     fn progress(&self) -> Option<Progress> {
-        if !self.is_bounded {
-            return None;
-        }
+        self.until?;
         let state = self.queue.lock();
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         let mut progress = Progress::default();
@@ -352,26 +327,16 @@ impl Source for KafkaSource {
     }
 
     fn position(&self) -> Position {
-        let state = self.queue.lock();
-        let of = |known: &Known| {
-            let Known { partition, next, begin, until, .. } = *known;
-            Stored { topic: known.topic.clone(), partition, next, begin, until }
-        };
-        let partitions = state.partitions.iter().map(of).collect();
-        let position = KafkaPosition { partitions, feed: self.decoder.image() };
+        let partitions = self.queue.lock().partitions.iter().map(Stored::of).collect();
+        let (until, feed) = (self.until, self.decoder.image());
+        let position = KafkaPosition { partitions, until, feed };
         Position { bytes: position_of(&position), is_exact: true }
     }
 
     fn resume(&mut self, position: &[u8]) -> Result<(), SourceError> {
-        let KafkaPosition { partitions, feed } =
-            state_of::<KafkaPosition<FlowDecoder>>(position, "Kafka")?;
+        let (partitions, feed) = position::resume(position, self.until)?;
         self.cut(position);
-        let mut state = self.queue.lock();
-        for Stored { topic, partition, next, begin, until } in partitions {
-            let known = Known::begun((&topic, partition), next, until);
-            state.partitions.push(Known { begin, ..known });
-        }
-        drop(state);
+        self.queue.lock().partitions = partitions;
         self.decoder.resume(feed);
         Ok(())
     }
@@ -393,13 +358,6 @@ impl Source for KafkaSource {
             state.commit = Some(offsets);
         }
     }
-}
-
-/// Topics, numbers in them, and offsets of a position.
-fn offsets(position: &[u8]) -> Vec<(Arc<str>, i32, i64)> {
-    let position = state_of::<KafkaPosition<FlowDecoder>>(position, "Kafka");
-    let partitions = position.map(|position| position.partitions).unwrap_or_default();
-    partitions.into_iter().map(|stored| (stored.topic, stored.partition, stored.next)).collect()
 }
 
 impl Drop for KafkaSource {

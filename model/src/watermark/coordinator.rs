@@ -58,7 +58,8 @@ impl Coordinator {
     }
 
     /// Goes on where `image` was stored, with all its partitions, which are idle after `idle_after`
-    /// now; `renumbering` says which shares of the image there are.
+    /// now; `renumbering` says which shares of the image there are. Those that had ended have to say so
+    /// again, as they may be read to another end; until they do they count as idle.
     pub fn restore_under(
         &mut self,
         image: &Self,
@@ -70,6 +71,7 @@ impl Coordinator {
         let partitions = (0..image.partitions.len()).map(Some).collect();
         self.alignment = Alignment::new(self.rules.max_drift, image.partitions.len());
         self.restore(image, &Renumbering { partitions, shares: renumbering.shares.clone() });
+        self.partitions.iter_mut().for_each(Partition::reopen);
     }
 
     /// Goes on where `image` was stored, under the settings of this one; `renumbering` says which

@@ -329,6 +329,28 @@ mod tests {
     }
 
     #[test]
+    fn a_partition_that_had_ended_counts_again_if_it_is_read_on() {
+        let mut before = partitioned();
+        take(&mut before, &[(0, 1_000), (1, 2_000)]);
+        before.stand(&[Finished, Behind]);
+        assert_eq!(before.watermark(), mark(1_995));
+        let restored = || {
+            let mut after = partitioned();
+            after.restore(before.image(), &Renumbering::default());
+            after
+        };
+        let mut ended = restored();
+        ended.stand(&[Finished, Finished]);
+        assert_eq!(ended.watermark(), Watermark::MAX);
+        // It does not hold back what was promised, and counts once it has caught up.
+        let mut goes_on = restored();
+        goes_on.stand(&[Behind, Behind]);
+        take(&mut goes_on, &[(0, 2_500), (1, 3_000)]);
+        goes_on.stand(&[Behind, Behind]);
+        assert_eq!((goes_on.watermark(), goes_on.holder()), (mark(2_495), Some(0)));
+    }
+
+    #[test]
     fn a_source_of_one_partition_promises_what_its_estimate_does() {
         let mut estimates = Estimates::new(SETTINGS.into(), &[]);
         take(&mut estimates, &[(7, 1_000)]);

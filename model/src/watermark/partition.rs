@@ -10,6 +10,7 @@
 //!                                                     else CatchingUp
 //! CatchingUp - has reached the watermark, or its end -> Active; silent again -> Idle
 //! any    ---- ended --------------------------------> Finished; said to be idle -> Idle
+//! Finished -- restored, with an end of its own ------> Idle, until it says that it has ended
 //! ```
 
 use crate::time::{EventTime, Span, Watermark};
@@ -114,6 +115,13 @@ impl Partition {
     /// Goes on where `stored` was, with these second watermarks.
     pub(crate) fn restore(&mut self, stored: &Self, shares: Vec<Watermark>) {
         *self = Self { idle_after: self.idle_after, shares, ..stored.clone() };
+    }
+
+    /// It may be read on, if it had ended.
+    pub(crate) fn reopen(&mut self) {
+        if self.state == PartitionState::Finished {
+            self.state = PartitionState::Idle;
+        }
     }
 
     /// Takes a report, where the pipeline's watermark is `given`.

@@ -75,12 +75,29 @@ impl Poller {
         }
     }
 
+    /// Where the reading of a partition ends: `None` if the broker does not say so now, nothing inside
+    /// if it does not end.
+    fn end(&self, log: Log, place: (&str, i32)) -> Option<Option<i64>> {
+        let Some(until) = self.settings.until else { return Some(None) };
+        let found = match until {
+            Until::Now => None,
+            Until::At(millis) => self.at(place, millis)?,
+        };
+        Some(Some(log.end(until, found)))
+    }
+
     /// The number of a partition, and where to go on in it; `None` if the broker does not say so now.
     fn find(&mut self, topic: &Arc<str>, partition: i32) -> Option<(usize, Place)> {
         let log = self.log(topic, partition)?;
         if let Some(number) = self.number(topic, partition) {
+            // What was read without an end before has to find it.
+            let known = self.queue.lock().partitions.get(number)?.until;
+            let until =
+                known.map_or_else(|| self.end(log, (topic, partition)), |at| Some(Some(at)));
+            let until = until?;
             if let Some(known) = self.queue.lock().partitions.get_mut(number) {
                 known.end = Some(log.high);
+                known.ends_at(until);
             }
             return Some((number, log.go_on(self.tracks.get(number)?.next)));
         }
@@ -91,13 +108,7 @@ impl Poller {
             Start::Earliest | Start::Latest => None,
         };
         let next = log.begin(start, found);
-        let until = match self.settings.until {
-            None => None,
-            Some(until @ Until::At(millis)) => {
-                Some(log.end(until, self.at((topic, partition), millis)?))
-            }
-            Some(until @ Until::Now) => Some(log.end(until, None)),
-        };
+        let until = self.end(log, (topic, partition))?;
         let number = self.tracks.len();
         self.tracks.push(Track { next, is_ours: false, is_held: false });
         self.numbers.entry(topic.clone()).or_default().insert(partition, number);
