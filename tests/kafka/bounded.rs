@@ -1,6 +1,7 @@
 //! Topics read to an end: every partition, every format, and whatever is no record.
 
 use crate::broker::{Broker, Given};
+use crate::netflow::datagram;
 use crate::place::Place;
 use crate::run::{Book, sums};
 
@@ -175,24 +176,6 @@ const PRESETS: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// The same as a datagram of NetFlow 5 with one record, by hand: header of 24 bytes, record of 48.
-fn datagram() -> Vec<u8> {
-    let mut datagram = vec![0; 72];
-    for (at, bytes) in [
-        (0, &[0, 5, 0, 1][..]),
-        (4, &10_000_u32.to_be_bytes()), // up for 10 s
-        (8, &1_700_000_000_u32.to_be_bytes()),
-        (36, &4_u16.to_be_bytes()),     // input
-        (40, &3_u32.to_be_bytes()),     // packets
-        (44, &1_000_u32.to_be_bytes()), // bytes
-        (48, &9_000_u32.to_be_bytes()),
-        (52, &9_000_u32.to_be_bytes()),
-    ] {
-        datagram[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-    datagram
-}
-
 /// Produces `records` to a topic and reads them as `format`: one is the flow above, the others are
 /// rejected, at these offsets and for these reasons.
 fn flows(name: &str, format: &str, records: &[Given<'_>], rejected: &[(i64, &str)]) {
@@ -247,7 +230,8 @@ fn flows_mean_the_same_in_every_format() {
         let format = format!("format = \"json\"\npreset = \"{preset}\"");
         flows(preset, &format, &records, &[(1, "missing_exporter")]);
     }
-    let datagram = datagram();
+    // The same as a datagram with one flow.
+    let datagram = datagram((1_700_000_000, 10_000), &[(4, 1_000, 9_000)]);
     let records: [Given<'_>; 2] =
         [(0, 1, Some(b"192.0.2.7"), Some(&datagram)), (0, 1, None, Some(&datagram))];
     flows("netflow", "format = \"netflow\"", &records, &[(1, "missing_exporter")]);

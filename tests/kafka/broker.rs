@@ -58,6 +58,27 @@ static SHARED: LazyLock<Broker> = LazyLock::new(|| {
 /// One record to produce: partition, timestamp, key, value.
 pub(crate) type Given<'a> = (i32, i64, Option<&'a [u8]>, Option<&'a [u8]>);
 
+/// A reader of committed records that goes on where it was.
+pub(crate) struct Follower {
+    consumer: BaseConsumer,
+    taken: Vec<Taken>,
+}
+
+impl Follower {
+    /// What has been seen so far: all that the broker has been asked for, and perhaps not all there is.
+    pub(crate) fn taken(&mut self) -> &[Taken] {
+        // An end, or a broker that is away, is nothing to be taken.
+        while let Some(found) = self.consumer.poll(Duration::from_millis(10)) {
+            self.taken.extend(found.ok().map(|message| Taken::of(&message)));
+        }
+        &self.taken
+    }
+
+    pub(crate) fn count(&mut self) -> usize {
+        self.taken().len()
+    }
+}
+
 /// A record of a topic.
 #[derive(Debug, Clone)]
 pub(crate) struct Taken {
@@ -204,8 +225,8 @@ impl Broker {
         consumer.fetch_watermarks(topic, 0, ANSWER).is_ok_and(|(low, high)| high > low)
     }
 
-    /// All records of a topic that a reader of committed records sees, partition by partition.
-    pub(crate) fn read(&self, topic: &str) -> Vec<Taken> {
+    /// A reader of all that is committed in a topic, and of how many partitions.
+    fn reader(&self, topic: &str) -> (BaseConsumer, usize) {
         let options = [
             ("group.id", "test"),
             ("isolation.level", "read_committed"),
@@ -219,7 +240,18 @@ impl Broker {
             places.add_partition_offset(topic, partition.id(), Offset::Beginning).unwrap();
         }
         consumer.assign(&places).unwrap();
-        let (mut taken, mut open) = (Vec::new(), partitions.len());
+        (consumer, partitions.len())
+    }
+
+    /// What comes to a topic, from its beginning on.
+    pub(crate) fn follow(&self, topic: &str) -> Follower {
+        Follower { consumer: self.reader(topic).0, taken: Vec::new() }
+    }
+
+    /// All records of a topic that a reader of committed records sees, partition by partition.
+    pub(crate) fn read(&self, topic: &str) -> Vec<Taken> {
+        let (consumer, mut open) = self.reader(topic);
+        let mut taken = Vec::new();
         while open > 0 {
             match consumer.poll(ANSWER).unwrap() {
                 Ok(message) => taken.push(Taken::of(&message)),

@@ -9,7 +9,9 @@
 mod bench;
 mod bounded;
 mod broker;
+mod kills;
 mod live;
+mod netflow;
 mod nodes;
 mod outage;
 #[path = "../place/mod.rs"]

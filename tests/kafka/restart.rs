@@ -68,6 +68,36 @@ fn whoever_is_killed_goes_on_and_no_pane_comes_twice() {
     assert_eq!(committed.iter().flatten().sum::<i64>(), 120_000, "{committed:?}");
 }
 
+/// A state that was stored without an end takes one up; when that has been reached, it is over.
+#[test]
+fn an_end_that_is_set_later_is_taken_up() {
+    let broker = Broker::shared();
+    broker.topic("ends", 2);
+    let mut book = Book::default();
+    book.fill(2, (0, 3_000));
+    broker.produce("ends", &book.records());
+    let place = Place::new(&(sums(&broker.address, "ends", BOUNDED) + STATE));
+    let read = |place: &Place| place.summary()["records"]["accepted"].clone();
+    let mut run = place.start(&[]);
+    let all = |sum| {
+        move || broker.committed("ends-readers", "ends", 2).iter().flatten().sum::<i64>() == sum
+    };
+    run.until("all is read", all(3_000));
+    run.stop();
+    let mut more = Book::default();
+    more.fill(2, (3_000, 2_000));
+    broker.produce("ends", &more.records());
+    book.fill(2, (3_000, 2_000));
+    let until = "--set=source.0.until=now";
+    place.run(&[until], 0);
+    assert_eq!((place.results(), read(&place)), (book.results, 5_000.into()));
+    broker.produce("ends", &more.records());
+    place.run(&[until], 0);
+    assert_eq!(read(&place), 5_000, "its end is what it was");
+    let said = place.run(&[], 3);
+    assert!(said.contains("it has been read to the end that `until` stood for"), "{said}");
+}
+
 #[test]
 fn what_the_broker_has_deleted_meanwhile_is_counted_and_named() {
     let broker = Broker::shared();

@@ -236,14 +236,6 @@ impl Book {
         }
     }
 
-    /// `count` records that come too late for the first result of their windows, but not too late.
-    pub(crate) fn fill_late(&mut self, partitions: i32, count: i64) {
-        for number in 0..count {
-            let partition = i32::try_from(number % i64::from(partitions)).unwrap();
-            self.put(partition, 1_700_000_000_000 + number * 100, number);
-        }
-    }
-
     fn put(&mut self, partition: i32, time: i64, number: i64) {
         self.put_as(&format!("k{}", number % 5), (partition, time), number);
     }

@@ -1,11 +1,9 @@
-//! Results in a topic: what a record is, and that each comes once, whatever is killed.
+//! Results in a topic: what a record is, and what else is kept in topics.
 
 use crate::broker::Broker;
 use crate::place::Place;
-use crate::restart::Dice;
-use crate::run::{Book, results_of, sums_to_topic};
+use crate::run::sums_to_topic;
 use serde_json::{Value as Json, json};
-use std::time::Duration;
 
 const STATE: &str = "\n[state]\ndir = \"state\"\nepoch = \"100ms\"\n";
 const BOUNDED: &str = "[source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\"";
@@ -144,53 +142,4 @@ fn dead_letters_and_late_copies_lie_in_topics() {
     assert_eq!(late[0].json()["record"], json!({ "k": "a", "v": 2 }));
     assert_eq!(late[0].headers["nilometer.reason"], "expired");
     assert_eq!(late[0].headers["nilometer.position"], "0/3");
-}
-
-/// How often, unless the environment says otherwise.
-fn times(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|times| times.parse().ok()).unwrap_or(otherwise)
-}
-
-/// Six partitions, disorder, late records; killed at any time, also while the broker is away.
-#[test]
-fn whoever_is_killed_lets_each_result_out_once() {
-    let (kills, outages) = (times("KAFKA_KILLS", 10), times("KAFKA_OUTAGES", 1));
-    let seed = times("KAFKA_SEED", 7);
-    let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start_in(folder.path(), &[]);
-    broker.topic("once", 6);
-    broker.topic("once-sums", 2);
-    let mut book = Book::default();
-    book.fill(6, (0, 120_000));
-    book.fill_late(6, 1_000);
-    broker.produce("once", &book.records());
-    let options =
-        "options = { \"fetch.message.max.bytes\" = 10000, \"queued.min.messages\" = 200 }";
-    let source = format!("until = \"now\"\n{options}\n{BOUNDED}");
-    let limits = "\n[limits]\nbatch_records = 200\nin_flight_records = 2000\n";
-    let place =
-        Place::new(&(sums_to_topic(&broker.address, "once", (&source, "")) + STATE + limits));
-    let mut dice = Dice(seed);
-    for kill in 0..kills {
-        let mut run = place.start(&[]);
-        let before = broker.read("once-sums").len();
-        if kill % 2 == 0 {
-            let goes_on = |found: usize| found > before || found >= book.results.len();
-            run.until("it goes on", || goes_on(broker.read("once-sums").len()));
-        }
-        run.listen(Duration::from_millis(dice.roll(if kill % 2 == 0 { 300 } else { 3_000 })));
-        let is_outage = kill * outages / kills != (kill + 1) * outages / kills;
-        if is_outage {
-            broker.stop();
-            run.listen(Duration::from_millis(dice.roll(1_000)));
-        }
-        run.kill();
-        if is_outage {
-            broker.start_again();
-        }
-    }
-    let said = place.run(&[], 0);
-    assert_eq!(results_of(&broker, "once-sums"), book.results, "KAFKA_SEED={seed}\n{said}");
-    let committed = broker.committed("once-readers", "once", 6);
-    assert_eq!(committed.iter().flatten().sum::<i64>(), 121_000, "{committed:?}");
 }
