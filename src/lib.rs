@@ -6,6 +6,7 @@
 //! What is absent: window semantics (those are in `nilometer-model`), decoding and encoding
 //! (`nilometer-connectors`), handlers of data (`nilometer-actors`).
 
+pub mod admin;
 pub mod bench;
 pub mod cel;
 pub mod check;
@@ -17,6 +18,7 @@ mod drain;
 pub mod failure;
 pub mod generate;
 mod inputs;
+mod metrics;
 mod outlets;
 pub mod plan;
 pub mod progress;

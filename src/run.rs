@@ -5,11 +5,13 @@
 //! that takes too long, ends the process at once. At the end the account has to balance: a run whose
 //! numbers do not add up has failed.
 
+use crate::admin::Admin;
 use crate::check_totals::TotalsCheck;
 use crate::cli::PipelineArgs;
 use crate::config::{self, Pipeline, Setting};
 use crate::drain::Drain;
 use crate::failure::{Failure, print, tell};
+use crate::metrics::Watched;
 use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
 use crate::standing::{Names, describe, describe_standstill};
@@ -116,6 +118,10 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let mut file = args.summary.clone().map(SummaryFile::create).transpose()?;
     tell_settings(&pipeline);
     let bar = Bar::new(pipeline.sources.iter().all(|source| !source.kind.is_live()));
+    let admin = Admin::open(&pipeline).map_err(RunFailure::Admin)?;
+    if let Some(admin) = &admin {
+        tell(&format!("admin port: http://{}\n", admin.address()));
+    }
     // First: it says whether another process works on all this.
     let asked = Asked { wish, drops: &args.drops };
     let state = state::open_for(&pipeline, asked);
@@ -125,7 +131,8 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let mut parts = topology::build(&pipeline, state, &bar)?;
     let totals = args.check_totals.then(|| TotalsCheck::attach(&pipeline, &mut parts));
     let begun = Instant::now();
-    let driven = System::new().block_on(drive((parts, supervision.as_deref()), &pipeline, &bar));
+    let watchers = Watchers { supervision: supervision.as_deref(), admin: admin.as_ref() };
+    let driven = System::new().block_on(drive(parts, watchers, (&pipeline, begun), &bar));
     let failure = match &driven {
         Ok(outcome) => outcome.failures.first(),
         Err(RunFailure::Node(failure)) => Some(failure),
@@ -185,17 +192,58 @@ impl SummaryFile {
     }
 }
 
+/// Who watches a run beside its people.
+#[derive(Clone, Copy)]
+struct Watchers<'a> {
+    supervision: Option<&'a Supervision>,
+    admin: Option<&'a Admin>,
+}
+
+impl Watchers<'_> {
+    /// The run has begun.
+    fn watch(self, node: &Node, (pipeline, begun): (&Pipeline, Instant)) {
+        if let Some(supervision) = self.supervision {
+            supervision.watch(node.meters());
+        }
+        if let Some(admin) = self.admin {
+            admin.watch(Watched {
+                node: node.handle(),
+                plan: pipeline.plan.clone(),
+                pipeline: pipeline.job.name.as_ref().into(),
+                has_state: pipeline.state.is_some(),
+                begun,
+            });
+        }
+    }
+
+    /// It drains, since it has failed or was told to.
+    fn drains(self, has_failed: bool) {
+        match self.admin {
+            Some(admin) if has_failed => admin.failed(),
+            Some(admin) => admin.drains(),
+            None => {}
+        }
+    }
+
+    /// Waits until the admin port is asked for an end.
+    async fn drain_asked(self) {
+        match self.admin {
+            Some(admin) => admin.drain_asked().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
 /// Runs a node to its end, and tells people on the way.
 async fn drive(
-    (parts, supervision): (Parts, Option<&Supervision>),
-    pipeline: &Pipeline,
+    parts: Parts,
+    watchers: Watchers<'_>,
+    (pipeline, begun): (&Pipeline, Instant),
     bar: &Bar,
 ) -> Result<Outcome, RunFailure> {
     let mut signals = Signals::listen().map_err(RunFailure::Signals)?;
     let mut node = Node::start(parts)?;
-    if let Some(supervision) = supervision {
-        supervision.watch(node.meters());
-    }
+    watchers.watch(&node, (pipeline, begun));
     let mut redraw = tokio::time::interval(progress::PERIOD);
     let mut drain = Drain::new(pipeline);
     loop {
@@ -210,6 +258,7 @@ async fn drive(
                 }
                 News::Failed { text } => {
                     drain.begin();
+                    watchers.drains(true);
                     bar.say(&format!("failed, draining: {text}"));
                 }
                 News::Ended => break,
@@ -221,6 +270,7 @@ async fn drive(
                 }
                 drain.is_told = true;
                 drain.begin();
+                watchers.drains(false);
                 bar.say("draining: reads no more, emits what is due; a second signal ends at once");
                 node.drain();
             }
@@ -234,6 +284,12 @@ async fn drive(
                 for (name, kept) in SequenceSummary::now(node.meters(), &pipeline.plan) {
                     bar.say(&kept.describe(&name));
                 }
+            }
+            () = watchers.drain_asked() => {
+                drain.begin();
+                watchers.drains(false);
+                bar.say("draining, as the admin port was asked to: reads no more, emits what is due");
+                node.drain();
             }
             () = drain.runs_out() => {
                 bar.clear();

@@ -1,5 +1,6 @@
 //! Why a run failed, and the exit code that says so.
 
+use crate::admin::AdminError;
 use crate::state::StateError;
 use crate::summary::Imbalance;
 use nilometer_actors::StartError;
@@ -82,6 +83,9 @@ pub enum RunFailure {
         /// What the operating system says.
         source: io::Error,
     },
+    /// The admin port cannot be opened.
+    #[error("admin: {0}")]
+    Admin(#[from] AdminError),
     /// The actors cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -123,7 +127,9 @@ impl RunFailure {
         match self {
             Self::State(StateError::Held { .. }) => 7,
             Self::State(_) | Self::Start(StartError::State(_)) => 5,
-            Self::Start(
+            Self::Admin(AdminError::Token { .. } | AdminError::TokenFile { .. }) => 2,
+            Self::Admin(AdminError::Listen { .. } | AdminError::Thread(_))
+            | Self::Start(
                 StartError::Thread(_)
                 | StartError::UnknownSink { .. }
                 | StartError::WrongSink { .. },
@@ -172,6 +178,7 @@ impl RunFailure {
             | Self::Source { .. }
             | Self::DeadLetters(_)
             | Self::SummaryFile { .. }
+            | Self::Admin(_)
             | Self::Start(_)
             | Self::Signals(_)
             | Self::DrainTimeout { .. }

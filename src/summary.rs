@@ -60,16 +60,21 @@ pub struct PartitionSummary {
 
 impl PartitionSummary {
     fn of(source: &SourceReport) -> impl Iterator<Item = Self> {
-        source.partitions.iter().map(|PartitionReport { lag, watermark, state }| Self {
+        source.partitions.iter().map(|PartitionReport { lag, standing }| Self {
             source: source.name.clone(),
             partition: lag.name.clone(),
             next: lag.next,
             end: lag.end,
             lag: lag.end.map(|end| end.saturating_sub(lag.next)),
-            watermark: Some(watermark.0.as_millis()).filter(|_| *watermark > Watermark::MIN),
-            state: state.name(),
+            watermark: promised(standing.watermark),
+            state: standing.state.name(),
         })
     }
+}
+
+/// A watermark in ms; `None` if it promises nothing.
+fn promised(watermark: Watermark) -> Option<i64> {
+    Some(watermark.0.as_millis()).filter(|_| watermark > Watermark::MIN)
 }
 
 /// Outcomes of the records read: each has exactly one.

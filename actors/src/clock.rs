@@ -20,7 +20,7 @@ pub(crate) struct ClockActor {
 
 /// How often the clock ticks: the resolution of idleness, of triggers that wait for the clock, and
 /// of flushing.
-const PERIOD: Duration = Duration::from_millis(200);
+pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 
 /// What `work` gives, and how long it took.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
@@ -29,6 +29,7 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 /// Since when something has been under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -41,12 +42,15 @@ impl Stopwatch {
     }
 }
 
+/// The time; at the ends of the type where the clock stands before 1970 or beyond it.
+pub(crate) fn now() -> ProcessingTime {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ProcessingTime::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
 impl ClockActor {
     fn tick(&mut self) {
-        // Saturates for a clock that stands before 1970 or beyond the type.
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
-        let tick = Tick(ProcessingTime::from_millis(millis));
+        let tick = Tick(now());
         deliver::tick(std::slice::from_ref(&self.coordinator), tick);
         // Shards before sources, which wait for the first tick: no record is handled before its
         // shard knows the time.

@@ -2,9 +2,11 @@
 //! cycles, the epochs, whose turn it is to read, and the end: what it gives is sent at once, in order.
 
 use crate::checkpoint::coordinator_pieces;
+use crate::clock::Stopwatch;
 use crate::deliver::{self, Reports};
 use crate::message::{
-    Concluded, Cut, CycleFinished, Demanded, Ended, GivenUp, Granted, Progress, Tick, Waiting,
+    Concluded, Cut, CycleFinished, Demanded, Ended, GivenUp, Granted, Marked, Progress, Signalled,
+    Tick, Waiting,
 };
 use crate::meter::Meters;
 use crate::report::Report;
@@ -33,11 +35,19 @@ pub(crate) struct CoordinatorActor {
 impl CoordinatorActor {
     /// Takes a fact, and tells everybody what follows from it.
     fn take(&mut self, fact: impl FnOnce(&mut CoordinatorNode)) {
+        self.take_since(Stopwatch::start(), fact);
+    }
+
+    /// As [`CoordinatorActor::take`]: of what has begun at `since`.
+    fn take_since(&mut self, since: Stopwatch, fact: impl FnOnce(&mut CoordinatorNode)) {
         fact(&mut self.machine);
         self.meters.set_watermark(self.machine.machine().watermark());
         for send in self.machine.take_sends() {
             match send {
-                FromCoordinator::Marked(mark) => deliver::marked(&self.shards, &mark, self.epoch),
+                FromCoordinator::Marked(mark) => {
+                    let marked = Marked { mark, epoch: self.epoch, since };
+                    deliver::marked(&self.shards, &marked);
+                }
                 FromCoordinator::Granted { partition, others } => {
                     let Some(source) = self.sources.get(partition as usize) else { continue };
                     deliver::granted(source, Granted { others });
@@ -73,8 +83,8 @@ impl Actor for CoordinatorActor {
 impl Handler<Progress> for CoordinatorActor {
     type Result = ();
 
-    fn handle(&mut self, Progress(report): Progress, _: &mut Self::Context) {
-        self.take(|machine| machine.progress(&report));
+    fn handle(&mut self, Progress { report, since }: Progress, _: &mut Self::Context) {
+        self.take_since(since, |machine| machine.progress(&report));
     }
 }
 
@@ -136,6 +146,14 @@ impl Handler<GivenUp> for CoordinatorActor {
         if let Some((store, _)) = &self.state {
             deliver::store_given_up(store);
         }
+    }
+}
+
+impl Handler<Signalled> for CoordinatorActor {
+    type Result = ();
+
+    fn handle(&mut self, Signalled { name }: Signalled, _: &mut Self::Context) {
+        self.take(|machine| machine.signal(name));
     }
 }
 

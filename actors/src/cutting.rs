@@ -7,6 +7,7 @@
 use crate::checkpoint::shard_part;
 use crate::clock;
 use crate::deliver;
+use crate::histogram::Histogram;
 use crate::inbox::Inward;
 use crate::message::Aligned;
 use crate::report::{Failure, Report};
@@ -23,6 +24,8 @@ pub(crate) struct Cutting {
     store: Addr<StoreActor>,
     /// The longest time that a cut took. Rises only.
     pub(crate) pause_max: Duration,
+    /// All of these times.
+    pub(crate) pauses: Histogram,
     /// Whether it was told that the state takes more memory than it may.
     is_tight: bool,
 }
@@ -30,7 +33,13 @@ pub(crate) struct Cutting {
 impl Cutting {
     /// Behind the epoch that `barriers` know of; parts go to `store`.
     pub(crate) const fn new(store: Addr<StoreActor>, barriers: Barriers) -> Self {
-        Self { gate: Gate::new(barriers), store, pause_max: Duration::ZERO, is_tight: false }
+        Self {
+            gate: Gate::new(barriers),
+            store,
+            pause_max: Duration::ZERO,
+            pauses: Histogram::new(),
+            is_tight: false,
+        }
     }
 }
 
@@ -71,6 +80,7 @@ impl ShardActor {
         let epoch = cutting.gate.epoch();
         let (cut, took) = clock::timed(|| self.machine.cut(epoch));
         cutting.pause_max = took.max(cutting.pause_max);
+        cutting.pauses.observe(took, 1);
         self.links.meters.set_pause(took);
         match cut {
             // The state of a failed step is no state: without this part the epoch never counts.

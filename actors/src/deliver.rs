@@ -42,8 +42,8 @@ use crate::coordinator::CoordinatorActor;
 use crate::message::{
     Aligned, Barrier, Block, Closed, Concluded, Cut, CycleBegun, CycleFinished, Demanded, Drain,
     Durable, Ended, EpochBegun, Exchanged, Finished, Given, GivenUp, Granted, Handled, Late,
-    Marked, Panes, Passed, Progress, Published, Records, Returned, StageMarked, Tick, Turn,
-    Waiting, Wanted, Written,
+    Marked, Panes, Passed, Progress, Published, Records, Returned, Signalled, StageMarked, Tick,
+    Turn, Waiting, Wanted, Written,
 };
 use crate::report::Report;
 use crate::shard::ShardActor;
@@ -54,11 +54,9 @@ use actix::dev::ToEnvelope;
 use actix::dev::channel::{AddressReceiver, channel};
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
 use nilometer_model::epoch::Epoch;
-use nilometer_model::node::Mark;
 use nilometer_model::node::credit::Taker;
-use nilometer_model::shard::ExchangeMark;
 use nilometer_model::time::Watermark;
-use nilometer_model::watermark;
+use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// An address before its actor lives, so that actors can know each other from their first message
@@ -97,8 +95,8 @@ pub(crate) fn records(to: &Addr<ShardActor>, records: Records) {
 }
 
 /// A source reports, after [`records`] of everything that the report covers.
-pub(crate) fn progress(to: &Addr<CoordinatorActor>, report: watermark::Progress) {
-    append(to, Progress(report));
+pub(crate) fn progress(to: &Addr<CoordinatorActor>, progress: Progress) {
+    append(to, progress);
 }
 
 /// A source waits for its turn to hand on what it has read.
@@ -134,9 +132,9 @@ pub(crate) fn ended(to: &Addr<CoordinatorActor>, partition: u32) {
 }
 
 /// The coordinator broadcasts a mark, after it has handled what allows it.
-pub(crate) fn marked(shards: &[Addr<ShardActor>], mark: &Mark, epoch: Epoch) {
+pub(crate) fn marked(shards: &[Addr<ShardActor>], marked: &Marked) {
     for shard in shards {
-        append(shard, Marked { mark: mark.clone(), epoch });
+        append(shard, marked.clone());
     }
 }
 
@@ -193,9 +191,14 @@ pub(crate) fn given(to: &Addr<SinkActor>, block: Vec<u8>) {
     append(to, Given { block });
 }
 
-/// A source or a sink waits for the next epoch to begin.
+/// A source, a sink or the host waits for the next epoch to begin.
 pub(crate) fn demanded(to: &Addr<CoordinatorActor>) {
     append(to, Demanded);
+}
+
+/// The host passes on a signal from outside.
+pub(crate) fn signalled(to: &Addr<CoordinatorActor>, name: Arc<str>) {
+    append(to, Signalled { name });
 }
 
 /// The store has made an epoch durable.
@@ -246,9 +249,9 @@ pub(crate) fn exchanged(to: &Addr<ShardActor>, deltas: Exchanged) {
 }
 
 /// A shard broadcasts its watermark of an exchanged stage, after [`exchanged`] of what it fired.
-pub(crate) fn stage_marked(shards: &[Addr<ShardActor>], mark: &ExchangeMark) {
+pub(crate) fn stage_marked(shards: &[Addr<ShardActor>], marked: StageMarked) {
     for shard in shards {
-        append(shard, StageMarked(*mark));
+        append(shard, marked);
     }
 }
 

@@ -4,6 +4,7 @@
 //! was when that is over. Invariant: messages are taken in the order in which they came. Only
 //! [`Handled`](crate::message::Handled), which ends the wait, passes by.
 
+use crate::clock::Stopwatch;
 use crate::message::{Aligned, Barrier, Closed, Exchanged, Marked, Records, StageMarked, Tick};
 use crate::shard::ShardActor;
 use actix::{Context, Handler};
@@ -23,13 +24,26 @@ pub(crate) enum Inward {
 }
 
 impl Inward {
+    /// When that began which it follows from.
+    pub(crate) fn since(&self) -> Stopwatch {
+        match self {
+            Self::Records(message) => message.since,
+            Self::Marked(message) => message.since,
+            Self::Exchanged(message) => message.since,
+            Self::StageMarked(message) => message.since,
+            Self::Tick(_) | Self::Closed(_) | Self::Barrier(_) | Self::Aligned(_) => {
+                Stopwatch::start()
+            }
+        }
+    }
+
     /// Where it comes from, if it may have to wait for a cut.
     pub(crate) const fn origin(&self) -> Option<Origin> {
         match self {
             Self::Records(message) => Some(Origin::Source(message.partition)),
             Self::Marked(message) => Some(Origin::Mark(message.epoch)),
             Self::Exchanged(message) => Some(Origin::Shard(message.shard)),
-            Self::StageMarked(message) => Some(Origin::Shard(message.0.from)),
+            Self::StageMarked(message) => Some(Origin::Shard(message.mark.from)),
             Self::Tick(_) => Some(Origin::Clock),
             Self::Closed(_) | Self::Barrier(_) | Self::Aligned(_) => None,
         }

@@ -7,6 +7,7 @@
 //! them all.
 
 use crate::checkpoint::{Part, Piece};
+use crate::clock::Stopwatch;
 use crate::credit::Credit;
 use crate::shard::ShardActor;
 use crate::sink::SinkActor;
@@ -31,13 +32,19 @@ pub(crate) struct Records {
     /// What they cost the source, to be given back to it.
     pub(crate) credit: Credit,
     pub(crate) source: Addr<SourceActor>,
+    /// Since when they are being read: whatever follows from them began then.
+    pub(crate) since: Stopwatch,
 }
 
 /// Shard to source: credits.
 pub(crate) struct Returned(pub(crate) Credit);
 
 /// Source to coordinator, behind the records that it covers.
-pub(crate) struct Progress(pub(crate) watermark::Progress);
+pub(crate) struct Progress {
+    pub(crate) report: watermark::Progress,
+    /// Since when the records behind it are being read.
+    pub(crate) since: Stopwatch,
+}
 
 /// Source to coordinator, where sources read in step: it has read records and waits for its turn.
 pub(crate) struct Waiting {
@@ -78,10 +85,13 @@ pub(crate) struct Ended {
 }
 
 /// Coordinator to shard: a mark of the whole input.
+#[derive(Clone)]
 pub(crate) struct Marked {
     pub(crate) mark: Mark,
     /// The epoch that began last before it.
     pub(crate) epoch: Epoch,
+    /// When that began which has led to it.
+    pub(crate) since: Stopwatch,
 }
 
 /// Shard to shard: deltas of an exchanged stage whose coarser keys the receiver owns.
@@ -92,10 +102,17 @@ pub(crate) struct Exchanged {
     /// What waits of the sender's output until this is handled.
     pub(crate) bytes: usize,
     pub(crate) sender: Addr<ShardActor>,
+    /// When that began which has led to it.
+    pub(crate) since: Stopwatch,
 }
 
 /// Shard to shard: the sender's watermark of an exchanged stage.
-pub(crate) struct StageMarked(pub(crate) ExchangeMark);
+#[derive(Clone, Copy)]
+pub(crate) struct StageMarked {
+    pub(crate) mark: ExchangeMark,
+    /// When that began which has led to it.
+    pub(crate) since: Stopwatch,
+}
 
 /// Shard to shard: a round of closing.
 pub(crate) struct Closed {
@@ -105,6 +122,8 @@ pub(crate) struct Closed {
 /// Shard to sink.
 pub(crate) struct Panes {
     pub(crate) panes: Arc<PaneBatch>,
+    /// When that began which has led to them.
+    pub(crate) since: Stopwatch,
     /// What waits of the shard's output until this is written.
     pub(crate) bytes: usize,
     pub(crate) shard: usize,
@@ -173,9 +192,14 @@ pub(crate) struct Given {
     pub(crate) block: Vec<u8>,
 }
 
-/// Source or sink to coordinator: it has as much for an epoch as one may have, and waits for the
+/// Source, sink or host to coordinator: it has as much for an epoch as one may have, and waits for the
 /// next to begin.
 pub(crate) struct Demanded;
+
+/// Host to coordinator: a signal from outside.
+pub(crate) struct Signalled {
+    pub(crate) name: Arc<str>,
+}
 
 /// Store to source and sink: an epoch will never be lost.
 pub(crate) struct Durable {
@@ -249,6 +273,7 @@ messages!(
     Wanted,
     Given,
     Demanded,
+    Signalled,
     Durable,
     Published,
     Concluded,

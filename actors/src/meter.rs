@@ -3,6 +3,8 @@
 //! Each is written by one actor, once per batch, and is only as exact as that: what has to add up
 //! comes with the [`crate::report`]s at the end. How the watermark stands is noted with each tick.
 
+use crate::clock::Stopwatch;
+use crate::figures::{ShardFigures, SinkFigures, SourceFigures, StoreFigures};
 use crate::report::StoreReport;
 use nilometer_connectors::source::Progress;
 use nilometer_model::epoch::Epoch;
@@ -43,6 +45,9 @@ pub struct SourceMeter {
     total: AtomicU64,
     /// Locked by the source for as long as it takes to put another in its place.
     holder: Mutex<Option<Arc<str>>>,
+    /// What it has counted. Locked by the source, at a tick, for as long as it takes to put others
+    /// in its place.
+    figures: Mutex<SourceFigures>,
 }
 
 impl SourceMeter {
@@ -61,6 +66,15 @@ impl SourceMeter {
     /// The name of the partition that holds the source back, if it reads several and one does.
     pub fn holder(&self) -> Option<Arc<str>> {
         self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What it had counted at the last tick.
+    pub fn figures(&self) -> SourceFigures {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_figures(&self, figures: SourceFigures) {
+        *self.figures.lock().unwrap_or_else(PoisonError::into_inner) = figures;
     }
 
     /// Records read so far.
@@ -87,15 +101,18 @@ pub struct Meters {
     /// Microseconds of the longest pause of a shard. Rises only.
     pause_max: AtomicU64,
     /// Locked by the store for as long as it takes to put another in its place.
-    store: Mutex<Option<StoreReport>>,
+    store: Mutex<Option<StoreFigures>>,
     /// Locked by the coordinator for as long as it takes to put another in its place.
-    standing: Mutex<Option<Standing>>,
-    /// By shard: what its sequences keep. Locked by a shard for as long as it takes to note it.
-    sequences: Mutex<BTreeMap<usize, Vec<(StageId, SequenceUse)>>>,
+    standing: Mutex<Option<(Standing, Stopwatch)>>,
+    /// By shard. Each is locked by its shard, at a tick, for as long as it takes to put others in
+    /// its place; `None` before the first.
+    shards: Vec<Mutex<Option<ShardFigures>>>,
+    /// By sink, the same.
+    sinks: Vec<Mutex<SinkFigures>>,
 }
 
 impl Meters {
-    pub(crate) fn new(sources: usize, sinks: usize) -> Self {
+    pub(crate) fn new(sources: usize, shards: usize, sinks: usize) -> Self {
         Self {
             sources: (0..sources).map(|_| SourceMeter::default()).collect(),
             writing: (0..sinks).map(|_| Busy::default()).collect(),
@@ -105,7 +122,8 @@ impl Meters {
             pause_max: AtomicU64::new(0),
             store: Mutex::default(),
             standing: Mutex::default(),
-            sequences: Mutex::default(),
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
+            sinks: (0..sinks).map(|_| Mutex::default()).collect(),
         }
     }
 
@@ -126,6 +144,11 @@ impl Meters {
 
     /// What the store has counted so far; `None` before the first epoch is durable.
     pub fn store(&self) -> Option<StoreReport> {
+        self.store_figures().map(|figures| figures.report)
+    }
+
+    /// What the store has counted so far, and how long epochs took.
+    pub fn store_figures(&self) -> Option<StoreFigures> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -134,8 +157,8 @@ impl Meters {
         Duration::from_micros(self.pause_max.load(Relaxed))
     }
 
-    pub(crate) fn set_store(&self, report: StoreReport) {
-        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    pub(crate) fn set_store(&self, figures: StoreFigures) {
+        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(figures);
     }
 
     pub(crate) fn set_pause(&self, pause: Duration) {
@@ -150,21 +173,54 @@ impl Meters {
     /// How the watermark stood at the last tick: who holds it and by how much, and every source by
     /// its place among them. `None` before the first tick.
     pub fn standing(&self) -> Option<Standing> {
+        self.noted().map(|(standing, _)| standing)
+    }
+
+    /// How long ago the last tick was; `None` before the first.
+    pub fn since_tick(&self) -> Option<Duration> {
+        self.noted().map(|(_, noted)| noted.elapsed())
+    }
+
+    fn noted(&self) -> Option<(Standing, Stopwatch)> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn set_standing(&self, standing: Standing) {
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing);
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((standing, Stopwatch::start()));
     }
 
     /// What the sequences of all shards kept at the last tick, by stage.
     pub fn sequences(&self) -> BTreeMap<StageId, SequenceUse> {
-        let shards = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
-        SequenceUse::total(shards.values().flatten())
+        let shards = self.shards();
+        SequenceUse::total(shards.iter().flatten().flat_map(|shard| &shard.sequences))
     }
 
-    pub(crate) fn set_sequences(&self, shard: usize, used: Vec<(StageId, SequenceUse)>) {
-        self.sequences.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, used);
+    /// What each shard had counted at the last tick; `None` before the first.
+    pub fn shards(&self) -> Vec<Option<ShardFigures>> {
+        let figures = |shard: &Mutex<Option<ShardFigures>>| {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        self.shards.iter().map(figures).collect()
+    }
+
+    pub(crate) fn set_shard(&self, shard: usize, figures: ShardFigures) {
+        if let Some(known) = self.shards.get(shard) {
+            *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(figures);
+        }
+    }
+
+    /// What each sink had counted at the last tick.
+    pub fn sinks(&self) -> Vec<SinkFigures> {
+        let figures =
+            |sink: &Mutex<SinkFigures>| sink.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.sinks.iter().map(figures).collect()
+    }
+
+    pub(crate) fn set_sink(&self, sink: usize, figures: SinkFigures) {
+        if let Some(known) = self.sinks.get(sink) {
+            *known.lock().unwrap_or_else(PoisonError::into_inner) = figures;
+        }
     }
 
     pub(crate) fn set_watermark(&self, watermark: Watermark) {

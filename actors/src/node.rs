@@ -15,6 +15,7 @@ use crate::checkpoint::Checkpoint;
 use crate::coordinator::CoordinatorActor;
 use crate::credit::Limits;
 use crate::deliver;
+use crate::handle::Handle;
 use crate::meter::{Busy, Meters};
 use crate::report::{Failure, Report, ShardReport, SinkReport, SourceReport, StoreReport};
 use crate::source::SourceActor;
@@ -261,6 +262,16 @@ impl Node {
     /// Numbers to look at while the node runs.
     pub fn meters(&self) -> &Arc<Meters> {
         &self.meters
+    }
+
+    /// What others may hold to look at the node and to tell it something, from any thread.
+    pub fn handle(&self) -> Handle {
+        Handle {
+            meters: self.meters.clone(),
+            coordinator: self.coordinator.clone(),
+            sources: self.outcome.names.clone(),
+            sinks: self.sink_names.clone(),
+        }
     }
 
     /// Names of the sources, by partition.

@@ -2,8 +2,10 @@
 //! and what is published.
 
 use crate::checkpoint::{outbox_name, sink_pieces};
+use crate::clock;
 use crate::coordinator::CoordinatorActor;
 use crate::deliver;
+use crate::figures::Outgoing;
 use crate::message::{Block, Durable, Given, GivenUp, Late, Panes, Passed, Published};
 use crate::message::{Wanted, Written};
 use crate::shard::ShardActor;
@@ -20,6 +22,8 @@ pub(crate) struct Outbox {
     machine: SinkOutbox<HeldOutput, Addr<ShardActor>>,
     /// The epoch that is being published. Rises only.
     durable: Epoch,
+    /// Panes of the epoch that is cut and not published yet.
+    outgoing: Outgoing,
     pub(crate) store: Addr<StoreActor>,
     coordinator: Addr<CoordinatorActor>,
 }
@@ -39,7 +43,7 @@ impl Outbox {
         bounds: Bounds,
     ) -> Self {
         let machine = SinkOutbox::new(shards, last, bounds);
-        Self { machine, durable: last, store, coordinator }
+        Self { machine, durable: last, outgoing: Outgoing::default(), store, coordinator }
     }
 }
 
@@ -108,6 +112,8 @@ impl SinkActor {
             let pieces = sink_pieces(&self.report.name, (begins, counts), (ahead, last));
             deliver::part(&outbox.store, pieces.into());
         }
+        // One epoch is in flight at a time: what was cut before has been published.
+        outbox.outgoing = std::mem::take(&mut self.outgoing);
         for message in outbox.machine.open() {
             match message {
                 HeldOutput::Panes(panes) => self.handle(panes, ctx),
@@ -147,6 +153,7 @@ impl SinkActor {
             }
             Some(Receipt::Taken) => {
                 outbox.machine.published();
+                outbox.outgoing.out(clock::now(), &mut self.figures);
                 let (sink, epoch) = (self.report.name.clone(), outbox.durable);
                 deliver::published(&outbox.store, Published { sink, epoch });
             }

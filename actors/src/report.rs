@@ -13,7 +13,7 @@ use nilometer_model::pane::StageId;
 use nilometer_model::sequence::SequenceUse;
 use nilometer_model::shard::StageError;
 use nilometer_model::time::Watermark;
-use nilometer_model::watermark::{PartitionState, Standing};
+use nilometer_model::watermark::{PartitionStanding, Standing};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,10 +102,8 @@ pub struct SourceReport {
 pub struct PartitionReport {
     /// How far it was read.
     pub lag: PartitionLag,
-    /// What it promised.
-    pub watermark: Watermark,
-    /// What held for it.
-    pub state: PartitionState,
+    /// What it promised, and how far it had come.
+    pub standing: PartitionStanding,
 }
 
 /// What a shard has counted, at its end.

@@ -3,9 +3,11 @@
 //! at once, in order.
 
 use crate::at;
+use crate::clock::{PERIOD, Stopwatch};
 use crate::coordinator::CoordinatorActor;
 use crate::cutting::Cutting;
 use crate::deliver::{self, Reports};
+use crate::figures::{Measuring, ShardFigures};
 use crate::inbox::{Inbox, Inward};
 use crate::message::{CycleFinished, Exchanged, Handled, Late, Panes, Records, StageMarked, Tick};
 use crate::meter::Meters;
@@ -34,6 +36,9 @@ pub(crate) struct ShardActor {
     pub(crate) inbox: Inbox,
     /// `None` where nothing is stored.
     pub(crate) cutting: Option<Cutting>,
+    /// When that began which it hands on what follows from.
+    pub(crate) since: Stopwatch,
+    pub(crate) measuring: Measuring,
     pub(crate) links: ShardLinks,
 }
 
@@ -45,12 +50,12 @@ impl ShardActor {
     }
 
     fn forward_one(&self, send: FromShard<Addr<SourceActor>>, ctx: &Context<Self>) {
-        let Self { id, links, .. } = self;
-        let (shard, sender) = (*id, ctx.address());
+        let Self { id, links, since, .. } = self;
+        let (shard, sender, since) = (*id, ctx.address(), *since);
         match send {
             FromShard::Panes { sink, panes, bytes } => {
                 if let Some(sink) = links.sinks.get(sink) {
-                    deliver::panes(sink, Panes { panes, bytes, shard, sender });
+                    deliver::panes(sink, Panes { panes, since, bytes, shard, sender });
                 }
             }
             FromShard::Late { sink, late, bytes } => {
@@ -60,10 +65,12 @@ impl ShardActor {
             }
             FromShard::Exchanged { to, deltas, bytes } => {
                 if let Some(to) = links.shards.get(to) {
-                    deliver::exchanged(to, Exchanged { shard, deltas, bytes, sender });
+                    deliver::exchanged(to, Exchanged { shard, deltas, bytes, sender, since });
                 }
             }
-            FromShard::StageMarked(mark) => deliver::stage_marked(&links.shards, &mark),
+            FromShard::StageMarked(mark) => {
+                deliver::stage_marked(&links.shards, StageMarked { mark, since });
+            }
             FromShard::Passed(watermark) => deliver::passed(&links.sinks, shard, watermark),
             FromShard::PassedAll => deliver::passed_all(&links.sinks, shard),
             FromShard::CycleFinished(number) => {
@@ -79,16 +86,28 @@ impl ShardActor {
         }
     }
 
-    /// What sequences keep, for whoever asks.
-    fn note_sequences(&self) {
-        let used: Vec<_> = self.machine.shard().sequences().collect();
-        if !used.is_empty() {
-            self.links.meters.set_sequences(self.id, used);
-        }
+    /// Shows what it has counted, and the sizes of its stages.
+    fn publish_figures(&self, sizes: Vec<(usize, usize)>) {
+        let shard = self.machine.shard();
+        self.links.meters.set_shard(
+            self.id,
+            ShardFigures {
+                records: self.machine.records_taken(),
+                accounts: shard.accounts(),
+                panes: self.machine.panes_sent().to_vec(),
+                sizes,
+                sequences: shard.sequences().collect(),
+                memory: shard.memory(),
+                waiting_bytes: self.machine.in_front_of_sinks(),
+                passed: shard.passed(),
+                pauses: self.cutting.as_ref().map(|cutting| cutting.pauses).unwrap_or_default(),
+            },
+        );
     }
 
     fn report_end(&self) {
         let shard = self.machine.shard();
+        self.publish_figures(shard.sizes());
         self.links.reports.report(Report::Shard(ShardReport {
             records: self.machine.records_taken(),
             accounts: shard.accounts(),
@@ -109,8 +128,9 @@ impl ShardActor {
     /// Takes a message from its inbox.
     pub(crate) fn take(&mut self, message: Inward, ctx: &Context<Self>) {
         let Some(message) = self.admit(message) else { return };
+        self.since = message.since();
         match message {
-            Inward::Records(Records { partition, batch, credit, source }) => {
+            Inward::Records(Records { partition, batch, credit, source, since: _ }) => {
                 at::during((partition, &batch), || {
                     self.machine.records(&batch, credit, source);
                     self.forward(ctx);
@@ -122,10 +142,11 @@ impl ShardActor {
                 self.forward(ctx);
                 deliver::handled(&message.sender, Taker::Shard, message.bytes);
             }
-            Inward::StageMarked(StageMarked(mark)) => self.machine.stage_marked(&mark),
+            Inward::StageMarked(message) => self.machine.stage_marked(&message.mark),
             Inward::Tick(Tick(now)) => {
                 self.machine.tick(now);
-                self.note_sequences();
+                let sizes = self.measuring.at_tick(PERIOD, || self.machine.shard().sizes());
+                self.publish_figures(sizes);
             }
             Inward::Closed(message) => self.machine.closed(message.round),
             Inward::Barrier(message) => self.barrier(message.partition),

@@ -5,7 +5,9 @@
 //! broken output stops the sources but never holds them; and no pane that fires on time comes
 //! behind the watermark that completed its window (checked here, since here all order ends).
 
+use crate::clock::{self, Stopwatch};
 use crate::deliver::{self, Reports};
+use crate::figures::{Outgoing, SinkFigures};
 use crate::message::{Late, Panes, Passed, Tick};
 use crate::meter::Meters;
 use crate::outbox::{HeldOutput, Outbox};
@@ -29,6 +31,10 @@ pub(crate) struct SinkActor {
     pub(crate) outbox: Option<Outbox>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) report: SinkReport,
+    /// How long things took; its report is put beside that when it is shown.
+    pub(crate) figures: SinkFigures,
+    /// Panes written that are not out yet.
+    pub(crate) outgoing: Outgoing,
     pub(crate) reports: Reports,
 }
 
@@ -43,10 +49,11 @@ impl SinkActor {
         }
         let Self { writer, meters, number, .. } = self;
         let call = || call(writer);
-        let result = match meters.writing.get(*number) {
+        let (result, took) = clock::timed(|| match meters.writing.get(*number) {
             Some(busy) => busy.during(call),
             None => call(),
-        };
+        });
+        self.figures.calls.observe(took, 1);
         let Err(error) = result else { return true };
         self.fail(Failure::Sink { name: self.report.name.clone(), error });
         false
@@ -58,7 +65,13 @@ impl SinkActor {
         self.give_up();
     }
 
-    fn write(&mut self, panes: &PaneBatch) {
+    /// Shows what it has counted.
+    fn publish_figures(&mut self) {
+        self.figures.report = self.report.clone();
+        self.meters.set_sink(self.number, self.figures.clone());
+    }
+
+    fn write(&mut self, panes: &PaneBatch, since: Stopwatch) {
         // The wiring sends a sink only what it takes.
         let is_written = self.attempt(|writer| match writer {
             Writer::Panes(sink) => sink.write(panes),
@@ -71,6 +84,11 @@ impl SinkActor {
                     PaneKind::Insert => self.report.panes += 1,
                     PaneKind::Retract => self.report.retracts += 1,
                 }
+            }
+            self.outgoing.written(since, panes);
+            // Where state is stored they are out once their epoch has been published.
+            if self.outbox.is_none() {
+                self.outgoing.out(clock::now(), &mut self.figures);
             }
         }
     }
@@ -110,7 +128,7 @@ impl Handler<Panes> for SinkActor {
             return self.hold(HeldOutput::Panes(message));
         }
         self.check_order(message.shard, &message.panes);
-        self.write(&message.panes);
+        self.write(&message.panes, message.since);
         self.settle((message.sender, message.bytes), ctx);
     }
 }
@@ -143,6 +161,7 @@ impl Handler<Passed> for SinkActor {
                     if let Some(outbox) = &self.outbox {
                         deliver::finished(&outbox.store);
                     }
+                    self.publish_figures();
                     self.reports.report(Report::Sink(self.report.clone()));
                 }
             }
@@ -157,5 +176,6 @@ impl Handler<Tick> for SinkActor {
         if std::mem::take(&mut self.is_dirty) {
             self.attempt(|writer| writer.flush());
         }
+        self.publish_figures();
     }
 }

@@ -6,10 +6,13 @@
 //! before the end is reported.
 
 use crate::checkpoint::{SourceCut, source_pieces};
+use crate::clock::Stopwatch;
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
+use crate::figures::SourceFigures;
 use crate::message::{
-    Cut, CycleBegun, Drain, Durable, EpochBegun, Granted, Records, Returned, Tick, Turn, Waiting,
+    Cut, CycleBegun, Drain, Durable, EpochBegun, Granted, Progress, Records, Returned, Tick, Turn,
+    Waiting,
 };
 use crate::meter::Meters;
 use crate::report::{Failure, PartitionReport, Report, SourceReport};
@@ -59,6 +62,8 @@ pub(crate) struct SourceActor {
     pub(crate) before: Option<SourceCut>,
     /// Its position in the epoch that is in flight, or in the last one.
     pub(crate) stored: Option<Vec<u8>>,
+    /// Since when it was reading what it read last.
+    pub(crate) since: Stopwatch,
     /// Which of its partitions held it back when that was told last.
     pub(crate) holder: Option<u32>,
     pub(crate) links: SourceLinks,
@@ -67,6 +72,7 @@ pub(crate) struct SourceActor {
 impl SourceActor {
     fn read(&mut self) {
         let Some(room) = self.machine.turn() else { return };
+        self.since = Stopwatch::start();
         let may_wait = self.links.store.is_some() && self.machine.is_in_step();
         self.before = may_wait.then(|| self.source_cut());
         let stand = match self.poll(room) {
@@ -150,6 +156,11 @@ impl SourceActor {
 
     /// Writes what was found beside records, and sends what is to be sent.
     fn forward(&mut self, ctx: &Context<Self>) {
+        self.forward_since(self.since, ctx);
+    }
+
+    /// As [`SourceActor::forward`]: of what has begun at `since`.
+    fn forward_since(&mut self, since: Stopwatch, ctx: &Context<Self>) {
         self.write_aside();
         if let Some(meter) = self.links.meters.sources().get(self.partition as usize) {
             meter.set(self.polled.account.read, self.reader.progress());
@@ -162,9 +173,11 @@ impl SourceActor {
                 FromSource::Records { shard, batch, credit } => {
                     let Some(shard) = self.links.shards.get(shard) else { continue };
                     let source = ctx.address();
-                    deliver::records(shard, Records { partition, batch, credit, source });
+                    deliver::records(shard, Records { partition, batch, credit, source, since });
                 }
-                FromSource::Progress(report) => deliver::progress(&coordinator, report),
+                FromSource::Progress(report) => {
+                    deliver::progress(&coordinator, Progress { report, since });
+                }
                 FromSource::Waiting { head, watermark } => {
                     deliver::waiting(&coordinator, Waiting { partition, head, watermark });
                 }
@@ -220,16 +233,26 @@ impl SourceActor {
         let standing = self.machine.estimates().standing();
         let known = standing.into_iter().flat_map(|standing| standing.partitions);
         let known = self.reader.partitions().into_iter().zip(known);
-        let report = |(lag, standing): (PartitionLag, PartitionStanding)| PartitionReport {
-            lag,
-            watermark: standing.watermark,
-            state: standing.state,
-        };
+        let report =
+            |(lag, standing): (PartitionLag, PartitionStanding)| PartitionReport { lag, standing };
         known.map(report).collect()
+    }
+
+    /// Shows what it has counted.
+    fn publish_figures(&self) {
+        if let Some(meter) = self.links.meters.sources().get(self.partition as usize) {
+            meter.set_figures(SourceFigures {
+                account: self.polled.account.clone(),
+                in_flight: self.machine.in_flight(),
+                partitions: self.partitions(),
+                has_ended: self.machine.has_ended(),
+            });
+        }
     }
 
     fn report_end(&mut self, is_finished: bool) {
         with_file(&mut self.links, dead_letter::DeadLetters::flush);
+        self.publish_figures();
         let (name, account) = (self.name.clone(), self.polled.account.clone());
         let partitions = self.partitions();
         let report = SourceReport { name, account, is_finished, partitions };
@@ -269,7 +292,8 @@ impl Handler<Tick> for SourceActor {
     fn handle(&mut self, Tick(now): Tick, ctx: &mut Self::Context) {
         with_file(&mut self.links, dead_letter::DeadLetters::flush);
         self.machine.tick(now);
-        self.forward(ctx);
+        self.forward_since(Stopwatch::start(), ctx);
+        self.publish_figures();
     }
 }
 
@@ -288,6 +312,9 @@ impl Handler<Returned> for SourceActor {
     fn handle(&mut self, Returned(credit): Returned, ctx: &mut Self::Context) {
         self.machine.returned(credit);
         self.forward(ctx);
+        if self.machine.has_ended() {
+            self.publish_figures();
+        }
     }
 }
 

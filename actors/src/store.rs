@@ -8,6 +8,8 @@ use crate::checkpoint::{Part, outbox_block, sink_name, write_part};
 use crate::clock::Stopwatch;
 use crate::coordinator::CoordinatorActor;
 use crate::deliver::{self, Reports};
+use crate::figures::StoreFigures;
+use crate::histogram::Histogram;
 use crate::message::{Block, Finished, GivenUp, Published, Wanted};
 use crate::meter::Meters;
 use crate::report::{Failure, Report, StoreReport};
@@ -39,6 +41,8 @@ pub(crate) struct StoreActor {
     /// Since the first part of the epoch that is being stored has come, and how many bytes have.
     pub(crate) begun: Option<(Stopwatch, u64)>,
     pub(crate) report: StoreReport,
+    /// How long epochs took.
+    pub(crate) epochs: Histogram,
     pub(crate) reports: Reports,
 }
 
@@ -105,7 +109,8 @@ impl StoreActor {
         report.bytes = report.bytes.saturating_add(report.last_bytes);
         report.disk_bytes = disk_bytes.unwrap_or(report.disk_bytes);
         (report.took, report.took_max) = (took, took.max(report.took_max));
-        self.meters.set_store(report.clone());
+        self.epochs.observe(took, 1);
+        self.meters.set_store(StoreFigures { report: report.clone(), epochs: self.epochs });
     }
 }
 

@@ -4,11 +4,13 @@
 //! clock at the very end: sources begin with its first tick, so every actor lives by then.
 
 use crate::checkpoint::RestoreError;
-use crate::clock::ClockActor;
+use crate::clock::{ClockActor, Stopwatch};
 use crate::coordinator::CoordinatorActor;
 use crate::credit::Limits;
 use crate::cutting::Cutting;
 use crate::deliver::{self, Reports};
+use crate::figures::{Measuring, Outgoing, SinkFigures};
+use crate::histogram::Histogram;
 use crate::inbox::Inbox;
 use crate::meter::Meters;
 use crate::node::{Node, Outcome, Parts, SinkPart, SourcePart, StatePart};
@@ -111,7 +113,7 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
     let (sinks, sink_inboxes) = mailboxes(parts.sinks.len());
     let (coordinator, coordinator_inbox) = deliver::mailbox();
     let mut wiring = Wiring {
-        meters: Arc::new(Meters::new(sources.len(), sinks.len())),
+        meters: Arc::new(Meters::new(sources.len(), shards.len(), sinks.len())),
         open: sources.len() + shards.len() + sinks.len() + 1 + usize::from(keeper.is_some()),
         sources,
         shards,
@@ -254,6 +256,8 @@ impl Wiring {
                 writer: part.writer,
                 order,
                 is_dirty: false,
+                figures: SinkFigures::default(),
+                outgoing: Outgoing::default(),
                 reports,
             });
         }
@@ -287,7 +291,9 @@ impl Wiring {
                 let closing = Closing::new(shards, exchanges);
                 let parts = ShardParts { shard, closing, limits, routes };
                 let machine = ShardNode::new(parts).behind(records);
-                ShardActor { id, machine, inbox: Inbox::default(), cutting, links }
+                let (inbox, measuring) = (Inbox::default(), Measuring::default());
+                let since = Stopwatch::start();
+                ShardActor { id, machine, inbox, cutting, since, measuring, links }
             });
         }
         Ok(())
@@ -338,6 +344,7 @@ impl Wiring {
                 machine: SourceNode::new(parts),
                 before: None,
                 stored: None,
+                since: Stopwatch::start(),
                 holder: None,
                 links,
             });
@@ -369,6 +376,7 @@ impl Wiring {
             open: 1 + self.sinks.len(),
             meters: self.meters.clone(),
             begun: None,
+            epochs: Histogram::new(),
             report: StoreReport { opened_in, ..StoreReport::default() },
             reports: self.reports.clone(),
         };

@@ -12,6 +12,7 @@ mod pipeline;
 mod place;
 mod problem;
 mod raw;
+mod seen;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use pipeline::{
 };
 pub use place::Place;
 pub use problem::{ConfigErrors, Look, Problem};
+pub use seen::{AdminConfig, OtlpConfig, OtlpProtocol, TelemetryConfig};
 pub use settings::Setting;
 pub(crate) use settings::join as setting_path;
 pub use variables::Lookup;

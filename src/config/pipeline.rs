@@ -1,5 +1,6 @@
 //! A pipeline as the rest of the program takes it: every name looked up, every default filled in.
 
+use super::seen::{AdminConfig, TelemetryConfig};
 use super::settings::Setting;
 use nilometer_actors::credit::Limits;
 use nilometer_connectors::generator::GeneratorSettings;
@@ -52,6 +53,10 @@ pub struct Pipeline {
     pub drain_timeout: Option<Span>,
     /// Where state is stored, if it is.
     pub state: Option<StateConfig>,
+    /// The admin port, if there is one.
+    pub admin: Option<AdminConfig>,
+    /// What is told to a collector of OpenTelemetry.
+    pub telemetry: TelemetryConfig,
     /// Every setting in force.
     pub settings: Vec<Setting>,
 }

@@ -173,7 +173,7 @@ impl Watch {
                 let watermark = match mark {
                     Mark::Watermark(watermark) => *watermark,
                     Mark::Cycle(cycle) => cycle.watermark,
-                    Mark::Shares(_) | Mark::End => return,
+                    Mark::Shares(_) | Mark::Signal(_) | Mark::End => return,
                 };
                 for group in self.groups_of(shard) {
                     self.logs[group].push((usize::MAX, Arrival::Watermark(watermark)));

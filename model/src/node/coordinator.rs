@@ -12,6 +12,7 @@ use crate::engine::{Begin, Cycle, Cycles, Engine};
 use crate::epoch::{Epoch, Next, Schedule};
 use crate::time::{EventTime, ProcessingTime, Watermark};
 use crate::watermark::{Coordinator, Progress, Standing};
+use std::sync::Arc;
 
 /// What the coordinator sends, in this order.
 #[derive(Debug)]
@@ -173,6 +174,14 @@ impl CoordinatorNode {
     pub fn demanded(&mut self) {
         let next = self.schedule.demanded();
         self.go_on(next);
+    }
+
+    /// A signal from outside: every shard hears of it behind what it has been told before.
+    pub fn signal(&mut self, name: Arc<str>) {
+        // Nothing follows the end.
+        if self.open_sources > 0 {
+            self.out.push(FromCoordinator::Marked(Mark::Signal(name)));
+        }
     }
 
     /// Nothing can be stored any more.

@@ -17,6 +17,7 @@ pub mod credit;
 mod firing_tests;
 mod gate;
 mod outbox;
+mod sent;
 mod shard;
 mod sink;
 mod source;
@@ -25,6 +26,7 @@ mod store;
 pub use coordinator::{CoordinatorNode, FromCoordinator};
 pub use gate::Gate;
 pub use outbox::{Owed, Publish, SinkOutbox};
+pub use sent::PanesSent;
 pub use shard::{FromShard, Route, ShardNode, ShardParts};
 pub use sink::{Overtaken, SinkOrder, is_behind};
 pub use source::{FromSource, SourceNode, SourceParts, Stand};
@@ -43,6 +45,8 @@ pub enum Mark {
     Shares(Arc<[Watermark]>),
     /// A cycle of micro-batches ends; or, in a stream, the watermark has stood still for too long.
     Cycle(Cycle),
+    /// A signal from outside has been given, for triggers that wait for it.
+    Signal(Arc<str>),
     /// Nothing is still to come.
     End,
 }

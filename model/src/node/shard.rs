@@ -12,6 +12,7 @@
 use super::Mark;
 use super::closing::{Closing, Step};
 use super::credit::{Backlog, Credit, Limits, Taker};
+use super::sent::PanesSent;
 use crate::engine::Cycle;
 use crate::epoch::Epoch;
 use crate::image::{Cut, ImageError};
@@ -111,6 +112,8 @@ pub struct ShardNode<T> {
     output: Output,
     /// Records taken by the machine. Grows only.
     records: u64,
+    /// Panes sent, by stage. Grow only; count from the beginning of the process.
+    panes: Vec<PanesSent>,
     /// Whether the input has ended: behind its end nothing fires by the clock, since the rounds of
     /// closing have begun.
     has_ended: bool,
@@ -129,6 +132,7 @@ impl<T> ShardNode<T> {
     pub fn new(parts: ShardParts) -> Self {
         Self {
             shard: parts.shard.in_slices(parts.limits.slice_panes),
+            panes: vec![PanesSent::default(); parts.routes.len()],
             routes: parts.routes,
             backlog: Backlog::new(parts.limits),
             closing: parts.closing,
@@ -187,6 +191,11 @@ impl<T> ShardNode<T> {
         self.records
     }
 
+    /// Panes that have been sent to sinks since the process began, by stage in plan order.
+    pub fn panes_sent(&self) -> &[PanesSent] {
+        &self.panes
+    }
+
     /// Takes records, and the credit that `source` has given for them.
     pub fn records(&mut self, batch: &RowBatch, credit: Credit, source: T) {
         if self.step(|shard, output| shard.records(batch, output)) {
@@ -207,6 +216,10 @@ impl<T> ShardNode<T> {
                 self.step(|shard, output| shard.shares(&shares, output));
             }
             Mark::Cycle(cycle) => self.cycle(cycle),
+            Mark::Signal(name) => {
+                self.step(|shard, output| shard.signal(&name, output));
+                self.give_back();
+            }
             Mark::End => {
                 self.has_ended = true;
                 self.close(self.closing.input_ended());
@@ -331,6 +344,9 @@ impl<T> ShardNode<T> {
     }
 
     fn emit(&mut self, panes: PaneBatch) {
+        if let Some(sent) = self.panes.get_mut(panes.stage.index()) {
+            sent.count(&panes);
+        }
         let (bytes, panes) = (panes.bytes(), Arc::new(panes));
         let route = self.routes.get(panes.stage.index());
         for sink in route.map(|route| &route.panes).into_iter().flatten() {

@@ -284,6 +284,11 @@ impl SourceNode {
         self.phase == Phase::Ended
     }
 
+    /// What it has handed on and no shard has handled yet.
+    pub const fn in_flight(&self) -> Credit {
+        self.purse.in_flight()
+    }
+
     /// Whether it waits for credits.
     pub fn is_out_of_credits(&self) -> bool {
         self.phase == Phase::Waiting

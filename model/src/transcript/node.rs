@@ -7,7 +7,7 @@
 use super::json::value;
 use super::outcome::{Dropped, Step, emitted, json, key_text};
 use super::pacing::Pacing;
-use super::places::{is_open, signals};
+use super::places::is_open;
 use super::problem::{RunError, RunProblem};
 use super::{Expectation, Input, RecordLine, Scene, Transcript};
 use crate::engine::{Begin, Cycle};
@@ -20,6 +20,7 @@ use crate::row::{Field, Position, RowBatch};
 use crate::shard::{Output, Shard};
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Watermark};
+use crate::trigger::signals;
 use crate::value::Datum;
 use crate::watermark::{
     Coordinator, Estimation, Estimator, Generator, Marks, Percentile, Progress, ProgressRules,

@@ -1,14 +1,12 @@
-//! What lines of a transcript name, looked up in the plan: windows and signals. A name that the plan
+//! What lines of a transcript name, looked up in the plan: windows. A name that the plan
 //! does not have is told, since a line about it would always hold.
 
 use super::json::is_same;
 use super::outcome::{json, key_text};
 use super::problem::suggest;
-use crate::plan::Plan;
 use crate::planner::nearest;
 use crate::shard::Shard;
 use crate::time::Window;
-use crate::trigger::Trigger;
 
 /// Whether a window of a stage and key has state; an error says what there is instead of the place.
 pub(super) fn is_open(
@@ -36,23 +34,4 @@ pub(super) fn is_open(
             && *open == window
             && is_same(key, &json(&key_text(layout, words, None, &shard.symbols)))
     }))
-}
-
-/// The signals that triggers of a plan wait for.
-pub(super) fn signals(plan: &Plan) -> Vec<&str> {
-    let mut known = Vec::new();
-    for stage in &plan.stages {
-        collect_signals(&stage.trigger, &mut known);
-    }
-    known
-}
-
-/// Appends the signals that a trigger waits for.
-fn collect_signals<'p>(trigger: &'p Trigger, signals: &mut Vec<&'p str>) {
-    if let Trigger::OnSignal(name) = trigger {
-        signals.push(name);
-    }
-    for child in trigger.children() {
-        collect_signals(child, signals);
-    }
 }

@@ -9,10 +9,12 @@
 
 mod condition;
 mod safety;
+mod signals;
 mod state;
 
 pub use condition::Condition;
 pub use safety::{Closing, Earliest};
+pub use signals::signals;
 pub(crate) use state::Arrival;
 pub use state::{Facts, Remembered, TriggerState};
 

@@ -17,6 +17,7 @@ pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod state;
 pub(crate) mod table;
+pub(crate) mod telemetry;
 pub(crate) mod text_or_table;
 pub(crate) mod trigger;
 pub(crate) mod watermark;
@@ -33,6 +34,7 @@ use sink::RawSink;
 use source::RawSource;
 use state::RawState;
 use table::raw_table;
+use telemetry::{RawAdmin, RawTelemetry};
 use text_or_table::{RawDeadLetters, RawField, RawShards};
 use watermark::RawWatermark;
 
@@ -59,6 +61,10 @@ raw_table! {
         limits: RawLimits = Default("{}"),
         /// Where state is stored; without it a run begins anew.
         state: RawState = Optional,
+        /// The admin port: how a run is watched and told what to do over HTTP; without it there is none.
+        admin: RawAdmin = Optional,
+        /// What is sent to a collector of OpenTelemetry.
+        telemetry: RawTelemetry = Default("{}"),
         /// What every group takes over unless it says otherwise: `window`, `trigger`, `allow_closing`, `allowed_lateness`, `mode`, `sinks`, `late`; `aggregates` come before those of the group; `emit` and `top_k` complete those of the group. A group with `of` takes over neither `aggregates` nor `top_k`.
         defaults: RawDefaults = Optional,
         /// Groupings wanted.

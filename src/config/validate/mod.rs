@@ -19,6 +19,7 @@ mod planned;
 mod results;
 mod sequences;
 mod state;
+mod telemetry;
 mod triggers;
 mod watermarks;
 mod windows;
@@ -54,6 +55,8 @@ pub(crate) fn validate(
     let groupings = groups::groups(raw, &scope, problems);
     let engine = engine::engine(raw, &inputs, problems);
     let state = state::state(raw, problems);
+    let admin = telemetry::admin(raw, problems);
+    let telemetry = telemetry::telemetry(raw, problems);
     let dead_letters = kafka_sinks::dead_letters(raw, problems);
     if let Some(name) = raw.pipeline.value().and_then(|pipeline| pipeline.name.get()) {
         names::check_word(&name.value, "pipeline", name.place, problems);
@@ -103,6 +106,8 @@ pub(crate) fn validate(
         limits: limits(raw)?,
         drain_timeout: raw.limits.value()?.drain_timeout.value()?.0,
         state: state?,
+        admin: admin?,
+        telemetry: telemetry?,
         settings,
     })
 }

@@ -1,0 +1,84 @@
+//! The thread of the admin port: it takes connections, and lets each ask once.
+//!
+//! Invariant: there are never more than [`CONNECTIONS_MAX`] connections, each for no longer than
+//! [`LIFETIME`]. A new one ends the oldest, so that peers who hold theirs keep nobody out for longer
+//! than it takes to connect.
+
+use super::routes;
+use super::shared::Shared;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 128;
+/// From its acceptance to its end, whatever the peer does.
+const LIFETIME: Duration = Duration::from_secs(10);
+/// Until the head of the request has come.
+const HEAD_WITHIN: Duration = Duration::from_secs(3);
+/// Bytes of the head of a request; what is longer is refused.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Lines of the head of a request.
+const HEADERS_MAX: usize = 64;
+/// How long to wait where the system has no more connections to give.
+const REST: Duration = Duration::from_millis(100);
+
+/// Starts the thread; it ends when `stop` is notified.
+pub(super) fn start(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    stop: Arc<Notify>,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Builder::new().name("admin".into()).spawn(move || {
+        runtime.block_on(async move {
+            // The listener is ready for it; were it not, the port would only stay silent.
+            let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+            tokio::select! {
+                () = serve(&listener, routes::router(shared)) => {}
+                () = stop.notified() => {}
+            }
+        });
+    })
+}
+
+async fn serve(listener: &tokio::net::TcpListener, router: Router) {
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(REST).await;
+            continue;
+        };
+        open.retain(|connection| !connection.is_finished());
+        while open.len() >= CONNECTIONS_MAX {
+            if let Some(oldest) = open.pop_front() {
+                oldest.abort();
+            }
+        }
+        open.push_back(tokio::spawn(answer(stream, router.clone())).abort_handle());
+    }
+}
+
+/// Answers the one request of a connection.
+async fn answer(stream: TcpStream, router: Router) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .keep_alive(false)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // A peer that goes away, or takes too long, has lost its answer and nothing else.
+    timeout(LIFETIME, connection).await.ok();
+}

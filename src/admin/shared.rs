@@ -1,0 +1,136 @@
+//! What the requests of an admin port share.
+
+use super::guard::Token;
+use super::problem::Problem;
+use crate::config::Pipeline;
+use crate::metrics::{Account, Watched};
+use crate::plan::PlanDocument;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// What the requests share.
+pub(super) struct Shared {
+    pub(super) token: Option<Token>,
+    /// Whether others than this machine can reach the port.
+    pub(super) is_exposed: bool,
+    pub(super) plan: PlanDocument,
+    /// Set once, when the run has begun.
+    run: OnceLock<Watched>,
+    is_draining: AtomicBool,
+    has_failed: AtomicBool,
+    drain: Notify,
+    /// The account that was made last, and when.
+    account: Mutex<Option<(Instant, Arc<Account>)>>,
+}
+
+/// Actors show new figures about as often: a page that is asked for more often shows the same.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// The node takes the time five times a second; one that has not for so long does nothing else
+/// either.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// What a run is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It has not begun.
+    Starting,
+    /// It runs.
+    Running,
+    /// It reads no more, and ends.
+    Draining,
+    /// It has failed, and ends.
+    Failed,
+}
+
+impl Phase {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Draining => "draining",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(pipeline: &Pipeline, token: Option<Token>, is_exposed: bool) -> Self {
+        Self {
+            token,
+            is_exposed,
+            plan: PlanDocument::new(pipeline),
+            run: OnceLock::new(),
+            is_draining: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+            drain: Notify::new(),
+            account: Mutex::default(),
+        }
+    }
+
+    pub(super) fn watch(&self, watched: Watched) {
+        // There is one run.
+        self.run.set(watched).ok();
+    }
+
+    pub(super) fn drains(&self) {
+        self.is_draining.store(true, Relaxed);
+    }
+
+    pub(super) fn failed(&self) {
+        self.has_failed.store(true, Relaxed);
+    }
+
+    /// The run is to end.
+    pub(super) fn ask_drain(&self) {
+        self.drain.notify_one();
+    }
+
+    pub(super) async fn drain_asked(&self) {
+        self.drain.notified().await;
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match (self.run.get(), self.has_failed.load(Relaxed), self.is_draining.load(Relaxed)) {
+            (None, _, _) => Phase::Starting,
+            (Some(_), true, _) => Phase::Failed,
+            (Some(_), false, true) => Phase::Draining,
+            (Some(_), false, false) => Phase::Running,
+        }
+    }
+
+    /// What the run is doing; `stuck` if the node has stopped taking the time.
+    pub(super) fn status(&self) -> &'static str {
+        let phase = self.phase();
+        let silent = self.run.get().and_then(|run| run.node.meters().since_tick());
+        let is_stuck = silent.is_some_and(|silent| silent > STUCK_AFTER);
+        if is_stuck && phase == Phase::Running { "stuck" } else { phase.name() }
+    }
+
+    /// The run.
+    ///
+    /// # Errors
+    /// It has not begun.
+    pub(super) fn run(&self) -> Result<&Watched, Problem> {
+        self.run.get().ok_or(Problem::starting())
+    }
+
+    /// What the run has counted, just now.
+    ///
+    /// # Errors
+    /// It has not begun.
+    pub(super) fn account(&self) -> Result<Arc<Account>, Problem> {
+        let run = self.run()?;
+        let mut known = self.account.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((made, account)) if made.elapsed() < FRESH => Ok(account.clone()),
+            Some(_) | None => {
+                let account = Arc::new(Account::of(run));
+                *known = Some((Instant::now(), account.clone()));
+                Ok(account)
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The admin port of a run that goes on, asked over real connections.
+//!
+//! The runs read what is written here and then wait; what they must have counted is worked out by
+//! hand beside the records.
+
+mod kit;
+mod looking;
+mod telling;

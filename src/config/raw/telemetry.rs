@@ -1,0 +1,51 @@
+//! Raw types of `[admin]` and `[telemetry]`: how a run is seen from outside.
+
+use super::lists::Names;
+use super::quantity::{Limit, Period};
+use super::reader::Presence::{Default, Optional, Required};
+use super::scalar::raw_names;
+use super::table::raw_table;
+
+raw_table! {
+    /// The admin port: how a run is watched and told what to do over HTTP.
+    pub(crate) struct RawAdmin {
+        /// IP address and port; an address that others can reach takes a `token_file`, port 0 takes any that is free.
+        listen: String = Required,
+        /// File with the token that requests carry as `authorization: Bearer TOKEN`: those that change anything, and all where others can reach the port. Without it nothing can be changed.
+        token_file: String = Optional,
+    }
+}
+
+raw_table! {
+    /// What is sent to a collector of OpenTelemetry.
+    pub(crate) struct RawTelemetry {
+        /// Where the collector is; without it nothing is sent.
+        otlp: RawOtlp = Optional,
+        /// What is said of this process beside the name of its pipeline, by name, such as `"deployment.environment"`.
+        resource: Names<String> = Default("{}"),
+    }
+}
+
+raw_table! {
+    /// A collector that takes OTLP.
+    pub(crate) struct RawOtlp {
+        /// Its URL: of gRPC, or the base URL of HTTP, to which `/v1/metrics` is added.
+        endpoint: String = Required,
+        /// What it speaks: `grpc`, or `http` (protocol buffers).
+        protocol: RawOtlpProtocol = Default("\"grpc\""),
+        /// How often metrics are sent, or `"off"`.
+        metrics: Limit = Default("\"10s\""),
+        /// How long a request to it may take; what it has not taken by then is given up and counted.
+        timeout: Period = Default("\"5s\""),
+    }
+}
+
+raw_names! {
+    /// What a collector speaks.
+    pub(crate) enum RawOtlpProtocol ("protocol") {
+        /// Over gRPC.
+        Grpc = "grpc",
+        /// Over HTTP, in protocol buffers.
+        Http = "http",
+    }
+}

@@ -1,0 +1,45 @@
+//! How a run is seen from outside: its admin port, and the collector that it tells of itself.
+
+use nilometer_model::time::Span;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The admin port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminConfig {
+    /// Where it listens. Unless this is an address of the machine's own, there is a token.
+    pub listen: SocketAddr,
+    /// File with the token that requests carry.
+    pub token_file: Option<PathBuf>,
+}
+
+/// What is told to a collector of OpenTelemetry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TelemetryConfig {
+    /// Where it is told; `None`: nowhere.
+    pub otlp: Option<OtlpConfig>,
+    /// What is said of this process, in the order of the file.
+    pub resource: Vec<(Box<str>, Box<str>)>,
+}
+
+/// A collector that takes OTLP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtlpConfig {
+    /// Its URL, which begins with `http://`.
+    pub endpoint: Box<str>,
+    /// What it speaks.
+    pub protocol: OtlpProtocol,
+    /// How often metrics are sent; `None`: never.
+    pub metrics: Option<Span>,
+    /// How long a request may take.
+    pub timeout: Span,
+}
+
+/// What a collector speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtlpProtocol {
+    /// Over gRPC.
+    Grpc,
+    /// Over HTTP, in protocol buffers.
+    Http,
+}

@@ -1,0 +1,84 @@
+//! Where a run is watched from, and whom it tells of itself.
+//!
+//! Invariant: an admin port that others can reach has a token.
+
+use crate::config::problem::Problems;
+use crate::config::raw::RawConfig;
+use crate::config::raw::reader::{Given, Spanned};
+use crate::config::raw::telemetry::{RawOtlp, RawOtlpProtocol};
+use crate::config::seen::{AdminConfig, OtlpConfig, OtlpProtocol, TelemetryConfig};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The admin port, if there is one; `None` if it is wrong, which has then been reported.
+pub(crate) fn admin(raw: &RawConfig, problems: &mut Problems) -> Option<Option<AdminConfig>> {
+    if raw.admin.is_absent() {
+        return Some(None);
+    }
+    let admin = &raw.admin.get()?.value;
+    let listen = address(admin.listen.get()?, problems)?;
+    let token_file = match &admin.token_file {
+        Given::Absent => None,
+        Given::Wrong => return None,
+        Given::Value(file) => Some(PathBuf::from(&file.value)),
+    };
+    if !listen.ip().is_loopback() && token_file.is_none() {
+        problems.add_with_help(
+            admin.listen.get()?.place,
+            format!("others can reach `{listen}`, and `admin` has no `token_file`"),
+            "listen on 127.0.0.1, or name a file with a token: token_file = \"admin.token\"",
+        );
+        return None;
+    }
+    Some(Some(AdminConfig { listen, token_file }))
+}
+
+fn address(listen: &Spanned<String>, problems: &mut Problems) -> Option<SocketAddr> {
+    let address = listen.value.parse();
+    if address.is_err() {
+        problems.add_with_help(
+            listen.place,
+            format!("`{}` is not an address to listen on", listen.value),
+            "an IP address and a port: \"127.0.0.1:9464\", \"[::1]:9464\"",
+        );
+    }
+    address.ok()
+}
+
+/// What is told to a collector; `None` if that is wrong, which has then been reported.
+pub(crate) fn telemetry(raw: &RawConfig, problems: &mut Problems) -> Option<TelemetryConfig> {
+    let telemetry = raw.telemetry.value()?;
+    let names = &telemetry.resource.value()?.names;
+    let resource =
+        names.iter().map(|(name, value)| (name.value.as_str().into(), value.value.as_str().into()));
+    let otlp = match &telemetry.otlp {
+        Given::Absent => None,
+        Given::Wrong => return None,
+        Given::Value(collector) => Some(otlp(&collector.value, problems)?),
+    };
+    Some(TelemetryConfig { otlp, resource: resource.collect() })
+}
+
+fn otlp(raw: &RawOtlp, problems: &mut Problems) -> Option<OtlpConfig> {
+    let endpoint = raw.endpoint.get()?;
+    let rest = endpoint.value.strip_prefix("http://");
+    let authority = rest.and_then(|rest| rest.split('/').next());
+    if authority.is_none_or(|authority| authority.is_empty() || authority.contains('@')) {
+        problems.add_with_help(
+            endpoint.place,
+            format!("`{}` is not the URL of a collector", endpoint.value),
+            "a host and a port behind http://: \"http://127.0.0.1:4317\"; what leaves the machine \
+             goes through a collector on it, which adds encryption and credentials",
+        );
+        return None;
+    }
+    Some(OtlpConfig {
+        endpoint: endpoint.value.as_str().into(),
+        protocol: match raw.protocol.value()? {
+            RawOtlpProtocol::Grpc => OtlpProtocol::Grpc,
+            RawOtlpProtocol::Http => OtlpProtocol::Http,
+        },
+        metrics: raw.metrics.value()?.0,
+        timeout: raw.timeout.value()?.0,
+    })
+}

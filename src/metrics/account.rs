@@ -1,0 +1,97 @@
+//! The account of a run as samples of metrics, at one instant.
+
+use super::figures;
+use super::table::Metric;
+use nilometer_actors::handle::Handle;
+use nilometer_actors::histogram::Histogram;
+use nilometer_model::plan::Plan;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What a sample says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    /// A whole number.
+    Whole(u64),
+    /// A number of seconds, or of nothing.
+    Real(f64),
+    /// Spans of time.
+    Spans(Box<Histogram>),
+}
+
+/// A sample of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Point {
+    /// Values of the labels, in the order of the metric.
+    pub(crate) labels: Vec<Box<str>>,
+    /// What it says.
+    pub(crate) value: Value,
+}
+
+/// A run that is watched: a node, and what is known of it beside.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    /// The node.
+    pub(crate) node: Handle,
+    /// What it computes.
+    pub(crate) plan: Arc<Plan>,
+    /// The name of the pipeline.
+    pub(crate) pipeline: Arc<str>,
+    /// Whether state is stored.
+    pub(crate) has_state: bool,
+    /// When the run began.
+    pub(crate) begun: Instant,
+}
+
+/// Samples of a run, at one instant.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Account {
+    /// Milliseconds since 1970 of that instant.
+    pub(crate) now: i64,
+    points: BTreeMap<Metric, Vec<Point>>,
+}
+
+impl Account {
+    /// What `watched` has counted, now.
+    pub(crate) fn of(watched: &Watched) -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
+        let mut account = Self { now, points: BTreeMap::new() };
+        account.whole(Metric::Info, &[&watched.pipeline, env!("CARGO_PKG_VERSION")], 1);
+        account.real(Metric::Uptime, &[], watched.begun.elapsed().as_secs_f64());
+        figures::sources(&mut account, watched);
+        figures::watermark(&mut account, watched);
+        figures::stages(&mut account, watched);
+        figures::shards(&mut account, watched);
+        figures::sinks(&mut account, watched);
+        figures::epochs(&mut account, watched);
+        account
+    }
+
+    /// Adds a sample.
+    pub(crate) fn add(&mut self, metric: Metric, labels: &[&str], value: Value) {
+        let labels = labels.iter().map(|label| Box::from(*label)).collect();
+        self.points.entry(metric).or_default().push(Point { labels, value });
+    }
+
+    /// Adds a whole number.
+    pub(crate) fn whole(&mut self, metric: Metric, labels: &[&str], number: u64) {
+        self.add(metric, labels, Value::Whole(number));
+    }
+
+    /// Adds a number.
+    pub(crate) fn real(&mut self, metric: Metric, labels: &[&str], number: f64) {
+        self.add(metric, labels, Value::Real(number));
+    }
+
+    /// Adds spans of time.
+    pub(crate) fn spans(&mut self, metric: Metric, labels: &[&str], spans: &Histogram) {
+        self.add(metric, labels, Value::Spans(Box::new(*spans)));
+    }
+
+    /// All samples, metric by metric in the order of the table.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = (Metric, &[Point])> {
+        self.points.iter().map(|(metric, points)| (*metric, points.as_slice()))
+    }
+}
