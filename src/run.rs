@@ -249,14 +249,14 @@ async fn drive(
     loop {
         tokio::select! {
             news = node.news() => match news {
-                News::Notice { name, text } => bar.say(&format!("source `{name}`: {text}")),
+                News::Notice { name, text, .. } => bar.say(&format!("source `{name}`: {text}")),
                 News::Tight { shard, bytes, budget } => bar.say(&tight(shard, bytes, budget)),
                 News::StandsStill(standing) => {
                     if !waits_for_end(&standing, pipeline) {
                         bar.say(&told(&standing, &node, describe_standstill));
                     }
                 }
-                News::Failed { text } => {
+                News::Failed { text, .. } => {
                     drain.begin();
                     watchers.drains(true);
                     bar.say(&format!("failed, draining: {text}"));

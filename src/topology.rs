@@ -11,6 +11,7 @@ use crate::run_failure::RunFailure;
 use crate::state::{self, State};
 use nilometer_actors::checkpoint::SinkCut;
 use nilometer_actors::node::{Parts, SinkPart};
+use nilometer_actors::trace::Tracing;
 use nilometer_connectors::dead_letter::{DeadLetterFile, DeadLetters};
 use nilometer_connectors::flow_intake::FlowContext;
 use nilometer_connectors::flow_tables::{read_applications, read_exporters};
@@ -69,6 +70,7 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
         dead_letters: dead_letters.map_err(RunFailure::DeadLetters)?,
         limits: pipeline.limits,
         state: state.map(|state| state.part),
+        tracing: Tracing::default(),
     })
 }
 

@@ -28,6 +28,11 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (work(), begun.elapsed())
 }
 
+/// The time of the clock on the wall, for those outside who compare it with their own.
+pub(crate) fn wall() -> SystemTime {
+    SystemTime::now()
+}
+
 /// Since when something has been under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stopwatch(Instant);

@@ -13,6 +13,7 @@ use crate::report::Report;
 use crate::shard::ShardActor;
 use crate::source::SourceActor;
 use crate::store::StoreActor;
+use crate::trace::{OpenSpan, Tracing};
 use actix::{Actor, Addr, Context, Handler};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::node::{CoordinatorNode, FromCoordinator};
@@ -25,6 +26,9 @@ pub(crate) struct CoordinatorActor {
     pub(crate) state: Option<(Addr<StoreActor>, Vec<u8>)>,
     /// The epoch that began last. Rises only.
     pub(crate) epoch: Epoch,
+    pub(crate) tracing: Tracing,
+    /// The span of the epoch in flight, if there is one. Ends when that is concluded or given up.
+    pub(crate) span: Option<OpenSpan>,
     /// All sources, by partition.
     pub(crate) sources: Vec<Addr<SourceActor>>,
     pub(crate) shards: Vec<Addr<ShardActor>>,
@@ -69,9 +73,18 @@ impl CoordinatorActor {
             && let Some((store, host)) = &self.state
         {
             self.epoch = epoch;
+            self.span = self.tracing.epoch_begins(epoch);
             let pieces = coordinator_pieces(self.machine.machine(), self.shards.len(), host);
             deliver::part(store, pieces.into());
             deliver::epoch_begun(&self.sources);
+        }
+    }
+}
+
+impl CoordinatorActor {
+    fn end_span(&mut self) {
+        if self.span.take().is_some() {
+            self.tracing.epoch_ends();
         }
     }
 }
@@ -134,6 +147,7 @@ impl Handler<Concluded> for CoordinatorActor {
     type Result = ();
 
     fn handle(&mut self, Concluded { epoch }: Concluded, _: &mut Self::Context) {
+        self.end_span();
         self.take(|machine| machine.concluded(epoch));
     }
 }
@@ -142,6 +156,10 @@ impl Handler<GivenUp> for CoordinatorActor {
     type Result = ();
 
     fn handle(&mut self, _: GivenUp, _: &mut Self::Context) {
+        if let Some(span) = &mut self.span {
+            span.fail("given up");
+        }
+        self.end_span();
         self.take(CoordinatorNode::give_up);
         if let Some((store, _)) = &self.state {
             deliver::store_given_up(store);

@@ -78,6 +78,7 @@ impl ShardActor {
     fn cut(&mut self) {
         let Some(cutting) = &mut self.cutting else { return };
         let epoch = cutting.gate.epoch();
+        let span = self.spans.open_cut();
         let (cut, took) = clock::timed(|| self.machine.cut(epoch));
         cutting.pause_max = took.max(cutting.pause_max);
         cutting.pauses.observe(took, 1);
@@ -98,6 +99,7 @@ impl ShardActor {
             cutting.is_tight = true;
             self.links.reports.report(Report::Tight { shard: self.id, bytes, budget });
         }
+        drop(span);
         deliver::passed_barrier(&self.links.sinks, self.id);
         self.inbox.put_back(cutting.gate.open());
     }

@@ -37,6 +37,18 @@ impl Inward {
         }
     }
 
+    /// What it is, for spans of what it lets fire.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Records(_) => "records",
+            Self::Marked(_) => "watermark",
+            Self::Exchanged(_) | Self::StageMarked(_) => "exchange",
+            Self::Tick(_) => "clock",
+            Self::Closed(_) => "end",
+            Self::Barrier(_) | Self::Aligned(_) => "barrier",
+        }
+    }
+
     /// Where it comes from, if it may have to wait for a cut.
     pub(crate) const fn origin(&self) -> Option<Origin> {
         match self {

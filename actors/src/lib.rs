@@ -15,6 +15,8 @@
 //! sink that know of barriers, `store` is the actor that waits for the disk, and [`checkpoint`] says
 //! what each puts there. [`at`] tells what was being taken in when something fails.
 //!
+//! Spans are made by [`trace`], where somebody wants them.
+//!
 //! What is absent: window semantics, file formats, configuration; a clock outside of `clock`; a
 //! send outside of `deliver`; a lock or a blocking call on the thread of a shard.
 
@@ -35,9 +37,12 @@ mod outbox;
 pub mod report;
 mod restoring;
 mod shard;
+mod shard_spans;
 mod sink;
 mod source;
+mod source_spans;
 mod store;
+pub mod trace;
 mod wiring;
 
 pub use nilometer_model::node::credit;

@@ -12,16 +12,18 @@ use crate::credit::Credit;
 use crate::shard::ShardActor;
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
+use crate::trace::Origin;
 use actix::{Addr, Message};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::late::LateBatch;
-use nilometer_model::node::Mark;
 use nilometer_model::node::credit::Taker;
+use nilometer_model::node::{Ancestor, Mark};
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
 use nilometer_model::time::{EventTime, ProcessingTime, Watermark};
 use nilometer_model::watermark;
+use opentelemetry::trace::SpanContext;
 use std::sync::Arc;
 
 /// Source to shard: records whose keys the shard owns.
@@ -34,6 +36,8 @@ pub(crate) struct Records {
     pub(crate) source: Addr<SourceActor>,
     /// Since when they are being read: whatever follows from them began then.
     pub(crate) since: Stopwatch,
+    /// The span of the batch that they are of, if it is traced.
+    pub(crate) context: Option<SpanContext>,
 }
 
 /// Shard to source: credits.
@@ -104,6 +108,8 @@ pub(crate) struct Exchanged {
     pub(crate) sender: Addr<ShardActor>,
     /// When that began which has led to it.
     pub(crate) since: Stopwatch,
+    /// Batches that they can come from, if those are traced.
+    pub(crate) batches: Vec<Ancestor<SpanContext>>,
 }
 
 /// Shard to shard: the sender's watermark of an exchanged stage.
@@ -128,6 +134,8 @@ pub(crate) struct Panes {
     pub(crate) bytes: usize,
     pub(crate) shard: usize,
     pub(crate) sender: Addr<ShardActor>,
+    /// Where they come from, if that is traced.
+    pub(crate) origin: Option<Arc<Origin>>,
 }
 
 /// Shard to sink: copies that came late.

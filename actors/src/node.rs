@@ -19,6 +19,7 @@ use crate::handle::Handle;
 use crate::meter::{Busy, Meters};
 use crate::report::{Failure, Report, ShardReport, SinkReport, SourceReport, StoreReport};
 use crate::source::SourceActor;
+use crate::trace::Tracing;
 use crate::wiring::{self, StartError};
 use actix::{Addr, Arbiter};
 use nilometer_connectors::account::SourceAccount;
@@ -36,6 +37,7 @@ use nilometer_model::sequence::SequenceUse;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::{Span, Watermark};
 use nilometer_model::watermark::{Estimation, ProgressRules, Standing};
+use opentelemetry::trace::SpanContext;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -82,6 +84,8 @@ pub struct Parts {
     pub limits: Limits,
     /// Where epochs are stored; nothing is stored without it.
     pub state: Option<StatePart>,
+    /// Who wants spans, if anybody does.
+    pub tracing: Tracing,
 }
 
 /// Where epochs are stored, and what to go on with.
@@ -110,6 +114,8 @@ pub enum News {
         name: Arc<str>,
         /// The sentence.
         text: String,
+        /// The span of the batch that was read last, if it is traced.
+        span: Option<SpanContext>,
     },
     /// What must be in memory of the state of a shard is more than it may take.
     Tight {
@@ -127,6 +133,8 @@ pub enum News {
     Failed {
         /// The reason.
         text: String,
+        /// The span of what failed, if that is traced.
+        span: Option<SpanContext>,
     },
     /// Everything has passed.
     Ended,
@@ -324,16 +332,16 @@ impl Node {
 
     fn note(&mut self, report: Report) -> Option<News> {
         match report {
-            Report::Notice { name, text } => return Some(News::Notice { name, text }),
+            Report::Notice { name, text, span } => return Some(News::Notice { name, text, span }),
             Report::Tight { shard, bytes, budget } => {
                 return Some(News::Tight { shard, bytes, budget });
             }
             Report::Failure(failure) => {
                 self.drain();
                 deliver::given_up(&self.coordinator);
-                let text = failure.to_string();
+                let (text, span) = (failure.to_string(), failure.span().cloned());
                 self.outcome.failures.push(failure);
-                return Some(News::Failed { text });
+                return Some(News::Failed { text, span });
             }
             Report::Source(source) => self.outcome.sources.push(source),
             Report::Shard(shard) => self.outcome.shards.push(shard),

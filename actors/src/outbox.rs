@@ -11,6 +11,7 @@ use crate::message::{Wanted, Written};
 use crate::shard::ShardActor;
 use crate::sink::SinkActor;
 use crate::store::StoreActor;
+use crate::trace::{OpenSpan, Work};
 use actix::{Addr, AsyncContext, Context, Handler};
 use nilometer_connectors::sink::Receipt;
 use nilometer_model::epoch::{Bounds, Epoch};
@@ -24,6 +25,8 @@ pub(crate) struct Outbox {
     durable: Epoch,
     /// Panes of the epoch that is cut and not published yet.
     outgoing: Outgoing,
+    /// The span of that, while it is under way and traced.
+    span: Option<OpenSpan>,
     pub(crate) store: Addr<StoreActor>,
     coordinator: Addr<CoordinatorActor>,
 }
@@ -43,7 +46,8 @@ impl Outbox {
         bounds: Bounds,
     ) -> Self {
         let machine = SinkOutbox::new(shards, last, bounds);
-        Self { machine, durable: last, outgoing: Outgoing::default(), store, coordinator }
+        let outgoing = Outgoing::default();
+        Self { machine, durable: last, outgoing, span: None, store, coordinator }
     }
 }
 
@@ -93,6 +97,7 @@ impl SinkActor {
     pub(crate) fn give_up(&mut self) {
         if let Some(outbox) = &mut self.outbox {
             outbox.machine.give_up();
+            outbox.span = None;
             tell(outbox.machine.due());
         }
     }
@@ -154,6 +159,7 @@ impl SinkActor {
             Some(Receipt::Taken) => {
                 outbox.machine.published();
                 outbox.outgoing.out(clock::now(), &mut self.figures);
+                outbox.span = None;
                 let (sink, epoch) = (self.report.name.clone(), outbox.durable);
                 deliver::published(&outbox.store, Published { sink, epoch });
             }
@@ -191,6 +197,10 @@ impl Handler<Durable> for SinkActor {
     fn handle(&mut self, Durable { epoch }: Durable, ctx: &mut Self::Context) {
         if let Some(outbox) = &mut self.outbox {
             outbox.durable = epoch;
+            outbox.span = self.tracing.open_in_epoch(Work::EpochPublish, self.tracing.now());
+            if let Some(span) = &mut outbox.span {
+                span.set("nilometer.sink", self.report.name.to_string());
+            }
         }
         self.publish(ctx);
     }

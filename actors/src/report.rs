@@ -14,6 +14,7 @@ use nilometer_model::sequence::SequenceUse;
 use nilometer_model::shard::StageError;
 use nilometer_model::time::Watermark;
 use nilometer_model::watermark::{PartitionStanding, Standing};
+use opentelemetry::trace::SpanContext;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +67,8 @@ pub enum Failure {
         error: StageError,
         /// The records that it was taking in; `None` if it was not.
         place: Option<BatchPlace>,
+        /// The span of what it was doing, if that is traced.
+        span: Option<Box<SpanContext>>,
     },
     /// A pane came behind the watermark that completed its window: a fault of this program.
     #[error(
@@ -82,6 +85,22 @@ pub enum Failure {
         /// The watermark that the shard had let pass.
         passed: Watermark,
     },
+}
+
+impl Failure {
+    /// The span of what failed, if that is known and traced.
+    pub fn span(&self) -> Option<&SpanContext> {
+        match self {
+            Self::Stage { span, .. } => span.as_deref(),
+            Self::Source { .. }
+            | Self::Sink { .. }
+            | Self::DeadLetters(_)
+            | Self::Store(_)
+            | Self::Outbox(_)
+            | Self::State { .. }
+            | Self::Order { .. } => None,
+        }
+    }
 }
 
 /// What a source has counted, at its end.
@@ -167,6 +186,8 @@ pub(crate) enum Report {
     Notice {
         name: Arc<str>,
         text: String,
+        /// The span of the batch that was read last, if it is traced.
+        span: Option<SpanContext>,
     },
     /// What must be in memory of a shard's state is more than its budget, in bytes.
     Tight {

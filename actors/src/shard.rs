@@ -12,6 +12,7 @@ use crate::inbox::{Inbox, Inward};
 use crate::message::{CycleFinished, Exchanged, Handled, Late, Panes, Records, StageMarked, Tick};
 use crate::meter::Meters;
 use crate::report::{Failure, Report, ShardReport};
+use crate::shard_spans::ShardSpans;
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
@@ -39,6 +40,7 @@ pub(crate) struct ShardActor {
     /// When that began which it hands on what follows from.
     pub(crate) since: Stopwatch,
     pub(crate) measuring: Measuring,
+    pub(crate) spans: ShardSpans,
     pub(crate) links: ShardLinks,
 }
 
@@ -49,13 +51,14 @@ impl ShardActor {
         }
     }
 
-    fn forward_one(&self, send: FromShard<Addr<SourceActor>>, ctx: &Context<Self>) {
-        let Self { id, links, since, .. } = self;
+    fn forward_one(&mut self, send: FromShard<Addr<SourceActor>>, ctx: &Context<Self>) {
+        let Self { id, links, since, spans, .. } = self;
         let (shard, sender, since) = (*id, ctx.address(), *since);
         match send {
             FromShard::Panes { sink, panes, bytes } => {
                 if let Some(sink) = links.sinks.get(sink) {
-                    deliver::panes(sink, Panes { panes, since, bytes, shard, sender });
+                    let origin = spans.origin(&panes);
+                    deliver::panes(sink, Panes { panes, since, bytes, shard, sender, origin });
                 }
             }
             FromShard::Late { sink, late, bytes } => {
@@ -65,7 +68,9 @@ impl ShardActor {
             }
             FromShard::Exchanged { to, deltas, bytes } => {
                 if let Some(to) = links.shards.get(to) {
-                    deliver::exchanged(to, Exchanged { shard, deltas, bytes, sender, since });
+                    let batches = spans.batches();
+                    let deltas = Exchanged { shard, deltas, bytes, sender, since, batches };
+                    deliver::exchanged(to, deltas);
                 }
             }
             FromShard::StageMarked(mark) => {
@@ -80,7 +85,8 @@ impl ShardActor {
             FromShard::Returned { to, credit } => deliver::returned(&to, credit),
             FromShard::Failed(error) => {
                 let place = at::at();
-                links.reports.report(Report::Failure(Failure::Stage { shard, error, place }));
+                let failure = Failure::Stage { shard, error, place, span: spans.context() };
+                links.reports.report(Report::Failure(failure));
             }
             FromShard::Ended => self.report_end(),
         }
@@ -129,8 +135,10 @@ impl ShardActor {
     pub(crate) fn take(&mut self, message: Inward, ctx: &Context<Self>) {
         let Some(message) = self.admit(message) else { return };
         self.since = message.since();
+        self.spans.begin(message.name());
         match message {
-            Inward::Records(Records { partition, batch, credit, source, since: _ }) => {
+            Inward::Records(Records { partition, batch, credit, source, since: _, context }) => {
+                self.spans.takes(context.as_ref(), partition, &batch);
                 at::during((partition, &batch), || {
                     self.machine.records(&batch, credit, source);
                     self.forward(ctx);
@@ -138,6 +146,7 @@ impl ShardActor {
             }
             Inward::Marked(message) => self.machine.marked(message.mark),
             Inward::Exchanged(message) => {
+                self.spans.brought(message.batches);
                 self.machine.exchanged(&message.deltas);
                 self.forward(ctx);
                 deliver::handled(&message.sender, Taker::Shard, message.bytes);
@@ -153,6 +162,7 @@ impl ShardActor {
             Inward::Aligned(message) => self.aligned(message),
         }
         self.forward(ctx);
+        self.spans.end();
     }
 }
 
@@ -160,8 +170,10 @@ impl Handler<Handled> for ShardActor {
     type Result = ();
 
     fn handle(&mut self, message: Handled, ctx: &mut Self::Context) {
+        self.spans.begin("room");
         self.machine.handled(message.by, message.bytes);
         self.forward(ctx);
+        self.spans.end();
         self.go_on(ctx);
     }
 }

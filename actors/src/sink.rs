@@ -12,6 +12,7 @@ use crate::message::{Late, Panes, Passed, Tick};
 use crate::meter::Meters;
 use crate::outbox::{HeldOutput, Outbox};
 use crate::report::{Failure, Report, SinkReport};
+use crate::trace::{Cause, OpenSpan, Tracing, Work};
 use actix::{Actor, Context, Handler};
 use nilometer_connectors::sink::{SinkError, Writer};
 use nilometer_model::late::LateBatch;
@@ -30,6 +31,7 @@ pub(crate) struct SinkActor {
     /// `None` where nothing is stored.
     pub(crate) outbox: Option<Outbox>,
     pub(crate) meters: Arc<Meters>,
+    pub(crate) tracing: Tracing,
     pub(crate) report: SinkReport,
     /// How long things took; its report is put beside that when it is shown.
     pub(crate) figures: SinkFigures,
@@ -104,6 +106,28 @@ impl SinkActor {
         }
     }
 
+    /// Begins the span of a write, and lets the writer know of it.
+    fn open(&mut self, panes: &Panes) -> Option<OpenSpan> {
+        let origin = panes.origin.as_deref()?;
+        let cause = Cause::Span(&origin.context);
+        let mut open = self.tracing.open(Work::SinkWrite, cause, self.tracing.now())?;
+        origin.batches.iter().for_each(|batch| open.link(batch.clone()));
+        open.set("nilometer.sink", self.report.name.to_string());
+        open.count("nilometer.shard", panes.shard as u64);
+        open.count("nilometer.panes", panes.panes.panes.len() as u64);
+        self.writer.trace(Some(open.context().clone()));
+        Some(open)
+    }
+
+    /// Ends it.
+    fn close(&mut self, span: Option<OpenSpan>) {
+        let Some(mut span) = span else { return };
+        self.writer.trace(None);
+        if self.report.has_failed {
+            span.fail("the sink has failed");
+        }
+    }
+
     /// A pane that a watermark should have come behind, and did not.
     fn check_order(&mut self, shard: usize, panes: &PaneBatch) {
         let Err(Overtaken { shard, stage, passed }) = self.order.panes(shard, panes) else {
@@ -128,7 +152,9 @@ impl Handler<Panes> for SinkActor {
             return self.hold(HeldOutput::Panes(message));
         }
         self.check_order(message.shard, &message.panes);
+        let span = self.open(&message);
         self.write(&message.panes, message.since);
+        self.close(span);
         self.settle((message.sender, message.bytes), ctx);
     }
 }

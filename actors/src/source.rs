@@ -17,6 +17,7 @@ use crate::message::{
 use crate::meter::Meters;
 use crate::report::{Failure, PartitionReport, Report, SourceReport};
 use crate::shard::ShardActor;
+use crate::source_spans::SourceSpans;
 use crate::store::StoreActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use nilometer_connectors::account::Reason;
@@ -66,6 +67,7 @@ pub(crate) struct SourceActor {
     pub(crate) since: Stopwatch,
     /// Which of its partitions held it back when that was told last.
     pub(crate) holder: Option<u32>,
+    pub(crate) spans: SourceSpans,
     pub(crate) links: SourceLinks,
 }
 
@@ -75,6 +77,7 @@ impl SourceActor {
         self.since = Stopwatch::start();
         let may_wait = self.links.store.is_some() && self.machine.is_in_step();
         self.before = may_wait.then(|| self.source_cut());
+        self.spans.begin(&mut self.polled);
         let stand = match self.poll(room) {
             Ok(state) => stand(state),
             Err(error) => {
@@ -89,6 +92,7 @@ impl SourceActor {
         let taken = self.machine.read(&mut self.polled.batch, stand);
         self.reader.hold(self.machine.estimates().held());
         self.count(taken);
+        self.spans.end(&self.name, self.partition, &mut self.polled);
     }
 
     fn poll(&mut self, room: usize) -> Result<State, SourceError> {
@@ -172,8 +176,9 @@ impl SourceActor {
                 FromSource::Turn => deliver::turn(&ctx.address()),
                 FromSource::Records { shard, batch, credit } => {
                     let Some(shard) = self.links.shards.get(shard) else { continue };
-                    let source = ctx.address();
-                    deliver::records(shard, Records { partition, batch, credit, source, since });
+                    let (source, context) = (ctx.address(), self.spans.context().cloned());
+                    let records = Records { partition, batch, credit, source, since, context };
+                    deliver::records(shard, records);
                 }
                 FromSource::Progress(report) => {
                     deliver::progress(&coordinator, Progress { report, since });
@@ -220,7 +225,8 @@ impl SourceActor {
     /// What the reader found beside records.
     fn write_aside(&mut self) {
         for text in self.polled.notices.drain(..) {
-            self.links.reports.report(Report::Notice { name: self.name.clone(), text });
+            let (name, span) = (self.name.clone(), self.spans.context().cloned());
+            self.links.reports.report(Report::Notice { name, text, span });
         }
         let letters = &mut self.polled.letters;
         if !letters.is_empty() {
@@ -335,11 +341,13 @@ impl Handler<EpochBegun> for SourceActor {
         // What is read behind the epoch is not read again: its letters are to be there.
         with_file(&mut self.links, dead_letter::DeadLetters::flush);
         let Some(store) = &self.links.store else { return };
+        let span = self.spans.open_cut(&self.name);
         let cut = self.machine.cut(self.before.clone(), || self.source_cut());
         deliver::part(store, source_pieces(&self.name, &cut).into());
         self.reader.cut(&cut.position);
         self.stored = Some(cut.position);
         deliver::barrier(&self.links.shards, self.partition);
+        drop(span);
         self.machine.epoch_begun();
         self.forward(ctx);
     }

@@ -15,6 +15,7 @@ use crate::meter::Meters;
 use crate::report::{Failure, Report, StoreReport};
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
+use crate::trace::{Tracing, Work};
 use actix::{Actor, Addr, Context, Handler};
 use nilometer_connectors::store::{Store, StoreError};
 use nilometer_model::node::StoreNode;
@@ -26,6 +27,7 @@ pub(crate) struct StoreActor {
     /// `None` once it has failed, or has been closed.
     pub(crate) store: Option<Box<dyn Store>>,
     pub(crate) plan: Arc<Plan>,
+    pub(crate) tracing: Tracing,
     pub(crate) keeper: StoreNode,
     /// Blocks of the epoch behind the one whose parts come, which is written first. Emptied by its
     /// commit; a sink sends few before it hears that they have been written.
@@ -79,9 +81,12 @@ impl StoreActor {
     fn commit(&mut self) {
         let epoch = self.keeper.epoch();
         let oldest = self.keeper.oldest();
+        let mut span = self.tracing.open_in_epoch(Work::EpochFlush, self.tracing.now());
         if !self.attempt(|store| store.commit(epoch, oldest)) {
+            span.iter_mut().for_each(|span| span.fail("the store has failed"));
             return;
         }
+        drop(span);
         self.measure();
         self.meters.set_durable(epoch);
         let (epoch, is_concluded) = self.keeper.committed();
@@ -123,6 +128,7 @@ impl Handler<Part> for StoreActor {
 
     fn handle(&mut self, part: Part, _: &mut Self::Context) {
         let (epoch, plan) = (self.keeper.epoch(), self.plan.clone());
+        let mut span = self.tracing.open_in_epoch(Work::EpochWrite, self.tracing.now());
         let (begun, before) = self.begun.take().unwrap_or_else(|| (Stopwatch::start(), 0));
         self.keeper.needs(part.oldest.unwrap_or(epoch));
         let mut bytes = 0;
@@ -133,6 +139,10 @@ impl Handler<Part> for StoreActor {
             return;
         }
         self.begun = Some((begun, before.saturating_add(bytes)));
+        if let Some(span) = &mut span {
+            span.count("nilometer.bytes", bytes);
+        }
+        drop(span);
         if self.keeper.part_came() {
             self.commit();
         }

@@ -18,9 +18,12 @@ use crate::outbox::Outbox;
 use crate::report::{SinkReport, StoreReport};
 use crate::restoring::Restoring;
 use crate::shard::{ShardActor, ShardLinks};
+use crate::shard_spans::ShardSpans;
 use crate::sink::SinkActor;
 use crate::source::{DeadLetters, SourceActor, SourceLinks};
+use crate::source_spans::SourceSpans;
 use crate::store::StoreActor;
+use crate::trace::Tracing;
 use actix::dev::channel::AddressReceiver;
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
 use nilometer_connectors::sink::Writer;
@@ -33,7 +36,7 @@ use nilometer_model::node::closing::Closing;
 use nilometer_model::node::{
     CoordinatorNode, Route, ShardNode, ShardParts, SinkOrder, SourceNode, SourceParts, StoreNode,
 };
-use nilometer_model::plan::{Plan, Stage};
+use nilometer_model::plan::{Plan, Stage, StageInput};
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::Span;
 use nilometer_model::watermark::{Coordinator, ProgressRules};
@@ -96,6 +99,7 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         refinement: parts.refinement,
         dead_letters: parts.dead_letters.map(|file| Arc::new(Mutex::new(file))),
         limits: parts.limits,
+        tracing: parts.tracing,
         bounds: parts.state.as_ref().map(|state| state.bounds).unwrap_or_default(),
     };
     let (keeper, restoring, memory) = match parts.state {
@@ -179,6 +183,14 @@ fn routes(plan: &Plan, sinks: &[SinkPart]) -> Result<Vec<Route>, StartError> {
     plan.stages.iter().map(of_stage).collect()
 }
 
+/// Whether a record counts for windows before its event time.
+fn is_spread(plan: &Plan) -> bool {
+    plan.stages.iter().any(|stage| match &stage.input {
+        StageInput::Records(input) => input.spread.is_some(),
+        StageInput::Panes(_) | StageInput::Changes(_) => false,
+    })
+}
+
 /// What actors are made from.
 struct Facts {
     plan: Arc<Plan>,
@@ -193,6 +205,8 @@ struct Facts {
     refinement: Arc<Refinement>,
     dead_letters: Option<DeadLetters>,
     limits: Limits,
+    /// Who wants spans.
+    tracing: Tracing,
     /// How much an epoch may hold.
     bounds: Bounds,
     /// Per stage, where its output goes.
@@ -247,9 +261,10 @@ impl Wiring {
             let (shards, bounds) = (self.facts.shards, self.facts.bounds);
             let outbox = self.store.clone();
             let outbox = outbox.map(|store| Outbox::new((store, links), (shards, last), bounds));
-            let meters = self.meters.clone();
+            let (meters, tracing) = (self.meters.clone(), self.facts.tracing.clone());
             deliver::start(&self.thread()?, inbox, move || SinkActor {
                 number,
+                tracing,
                 meters,
                 report,
                 outbox,
@@ -282,7 +297,8 @@ impl Wiring {
                 meters: self.meters.clone(),
                 reports: self.reports.clone(),
             };
-            let Facts { limits, routes, .. } = &self.facts;
+            let Facts { limits, routes, tracing, .. } = &self.facts;
+            let spans = ShardSpans::new(tracing.clone(), id, is_spread(&self.facts.plan));
             let (limits, routes) = (*limits, routes.clone());
             let (cut, sources) = (self.restoring.epoch(), self.sources.len());
             let barriers = Barriers::new(cut, sources, shards, exchanges);
@@ -293,7 +309,7 @@ impl Wiring {
                 let machine = ShardNode::new(parts).behind(records);
                 let (inbox, measuring) = (Inbox::default(), Measuring::default());
                 let since = Stopwatch::start();
-                ShardActor { id, machine, inbox, cutting, since, measuring, links }
+                ShardActor { id, machine, inbox, cutting, since, measuring, spans, links }
             });
         }
         Ok(())
@@ -315,6 +331,7 @@ impl Wiring {
                 store: self.store.clone(),
                 reports: self.reports.clone(),
             };
+            let spans = SourceSpans::new(facts.tracing.clone());
             let (symbols, refinement) = (facts.symbols.clone(), facts.refinement.clone());
             let mut ingest =
                 Ingest::new(&facts.plan, symbols, refinement, part.watermark, facts.shards);
@@ -346,6 +363,7 @@ impl Wiring {
                 stored: None,
                 since: Stopwatch::start(),
                 holder: None,
+                spans,
                 links,
             });
         }
@@ -367,6 +385,7 @@ impl Wiring {
         let actor = StoreActor {
             store: Some(store),
             plan: self.facts.plan.clone(),
+            tracing: self.facts.tracing.clone(),
             early: Vec::new(),
             ahead_bytes: 0,
             keeper: StoreNode::new(last, parts, self.sinks.len()),
@@ -401,6 +420,8 @@ impl Wiring {
         let machine = CoordinatorNode::new(machine, engine, sources, shards);
         let coordinator = CoordinatorActor {
             epoch: schedule.last(),
+            tracing: self.facts.tracing.clone(),
+            span: None,
             machine: machine.with_epochs(schedule),
             state: self.store.clone().map(|store| (store, host)),
             sources: self.sources.clone(),

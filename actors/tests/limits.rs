@@ -117,7 +117,7 @@ fn a_sink_that_breaks_ends_the_run_and_holds_nobody() {
         let news = node.news().await;
         (news, node.finish().await)
     });
-    let News::Failed { text } = news else { panic!("{news:?}") };
+    let News::Failed { text, .. } = news else { panic!("{news:?}") };
     assert!(text.starts_with("sink `out`: cannot write `out`"), "{text}");
     let [Failure::Sink { .. }] = &*outcome.failures else { panic!("{:?}", outcome.failures) };
     assert_eq!(outcome.in_flight(), Some(0), "the shards took what was read");

@@ -162,6 +162,11 @@ pub struct SourceAccount {
 }
 
 impl SourceAccount {
+    /// Records rejected, wherever they went.
+    pub fn rejected(&self) -> u64 {
+        self.malformed.total().saturating_add(self.dead_lettered.total())
+    }
+
     /// Records that were read and have no outcome yet; `None` if more have one than were read,
     /// which is a fault of this program.
     pub fn in_flight(&self) -> Option<u64> {

@@ -23,3 +23,4 @@ pub mod sink;
 pub mod source;
 pub mod store;
 pub mod text;
+pub mod trace_context;

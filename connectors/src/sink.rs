@@ -7,6 +7,7 @@
 use crate::kafka::client::KafkaError;
 use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
+use opentelemetry::trace::SpanContext;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -34,6 +35,10 @@ pub trait Sink<B = PaneBatch>: Send {
     /// # Errors
     /// The output cannot be written.
     fn close(&mut self) -> Result<(), SinkError>;
+
+    /// What is written next is written by this span, or by none. A sink whose output has a place for it
+    /// says so there.
+    fn trace(&mut self, _context: Option<SpanContext>) {}
 
     /// For a sink that holds what is written to it until it is asked: takes that out, encoded, if it
     /// is at least `least` bytes. `None`, by default, for one that does not hold anything.
@@ -100,6 +105,14 @@ impl Writer {
         match self {
             Self::Panes(sink) => sink.close(),
             Self::Late(sink) => sink.close(),
+        }
+    }
+
+    /// See [`Sink::trace`].
+    pub fn trace(&mut self, context: Option<SpanContext>) {
+        match self {
+            Self::Panes(sink) => sink.trace(context),
+            Self::Late(sink) => sink.trace(context),
         }
     }
 

@@ -7,10 +7,12 @@
 use crate::account::{Reason, SourceAccount};
 use crate::dead_letter::{DeadLetter, Place};
 use crate::kafka::client::KafkaError;
+use crate::trace_context::Contexts;
 use nilometer_model::row::{self, RowBatch, RowLayout};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// A reader of records.
 ///
@@ -151,6 +153,11 @@ pub struct Polled {
     /// Where each partition stands behind the batch, by number; empty unless the source reads
     /// several.
     pub partitions: Vec<State>,
+    /// Which spans the records of the batch were made by, where their headers say so and the source was
+    /// told to look.
+    pub contexts: Contexts,
+    /// How what it reads has changed, in order; the caller takes them out.
+    pub rebalances: Vec<Rebalance>,
     /// Counts since the source was opened.
     pub account: SourceAccount,
     keeps_letters: bool,
@@ -164,6 +171,8 @@ impl Polled {
             letters: Vec::new(),
             notices: Vec::new(),
             partitions: Vec::new(),
+            contexts: Contexts::default(),
+            rebalances: Vec::new(),
             account: SourceAccount::default(),
             keeps_letters,
         }
@@ -183,6 +192,39 @@ impl Polled {
 
     /// Most bytes of letters that one poll leaves: a source then ends the poll early.
     pub const LETTER_BYTES_MAX: usize = 1 << 20;
+}
+
+/// A change of the partitions that a source reads, among readers that share them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rebalance {
+    /// What has become of the partitions.
+    pub change: Change,
+    /// Their names.
+    pub partitions: Vec<Arc<str>>,
+    /// When it was heard of, and when it was done.
+    pub took: (SystemTime, SystemTime),
+}
+
+/// What becomes of partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// They are read from now on.
+    Gained,
+    /// They are let go of, with all that was read of them stored.
+    LetGo,
+    /// They were lost: others may read them already.
+    Lost,
+}
+
+impl Change {
+    /// The name in spans.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gained => "gained",
+            Self::LetGo => "let_go",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 /// A piece of input and where it was found.

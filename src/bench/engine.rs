@@ -9,6 +9,7 @@ use super::job::{self, OUT_OF_ORDERNESS, SINK, WINDOW};
 use super::measure;
 use nilometer_actors::credit::Limits;
 use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, SourcePart};
+use nilometer_actors::trace::Tracing;
 use nilometer_connectors::memory::MemorySink;
 use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::{Polled, Progress, Source, SourceError, State};
@@ -165,6 +166,7 @@ pub(super) fn run(
         dead_letters: None,
         limits: Limits::default(),
         state: None,
+        tracing: Tracing::default(),
     };
     let resident = measure::resident_bytes();
     let (begun, processor) = (Instant::now(), measure::processor_time());

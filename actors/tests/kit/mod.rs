@@ -9,6 +9,7 @@
 use actix::System;
 use nilometer_actors::credit::Limits;
 use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, SourcePart};
+use nilometer_actors::trace::Tracing;
 use nilometer_connectors::memory::{MemorySink, MemorySource};
 use nilometer_connectors::sink::{SinkError, Writer};
 use nilometer_connectors::source::Source;
@@ -207,6 +208,7 @@ pub(crate) fn parts(
         sinks,
         dead_letters: None,
         state: None,
+        tracing: Tracing::default(),
         limits: Limits::default(),
     }
 }

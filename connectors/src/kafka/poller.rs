@@ -5,7 +5,9 @@
 //! Invariant: what has been put into the queue is never asked for again.
 
 mod places;
+mod rebalances;
 mod share;
+mod taking;
 
 use super::client::{KafkaError, Trouble};
 use super::ears::{Change, Ears};
@@ -17,12 +19,13 @@ use super::statistics::Stand;
 use super::valve::{Turn, Valve};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError as ClientError;
-use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::TopicPartitionList;
+use rebalances::Rebalances;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use taking::take;
 
 /// How long a poll waits for a record.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -46,6 +49,7 @@ pub(crate) struct Assignment {
     pub(crate) nodes: usize,
     pub(crate) queue_bytes_max: usize,
     pub(crate) carrier: Option<Arc<Carrier>>,
+    pub(crate) is_traced: bool,
 }
 
 /// A partition, between the brokers and the queue.
@@ -70,6 +74,7 @@ pub(crate) struct Poller {
     tracks: Vec<Track>,
     /// Partitions that were given and of which nobody has said yet where to begin.
     given: Vec<(Arc<str>, i32)>,
+    rebalances: Rebalances,
     /// How it stands among several nodes.
     standing: Standing,
     /// Whether partitions that are found now were not there when the pipeline began.
@@ -103,6 +108,7 @@ impl Poller {
             numbers,
             tracks: known.iter().map(track).collect(),
             given: Vec::new(),
+            rebalances: Rebalances::default(),
             standing: Standing::default(),
             has_begun: !known.is_empty(),
             has_read: false,
@@ -144,7 +150,9 @@ impl Poller {
             match consumer.poll(patience) {
                 None => break,
                 Some(Ok(message)) => {
-                    take(&message, (&mut self.chunk, &mut self.tracks), &self.numbers);
+                    let is_traced = self.settings.is_traced;
+                    let into = (&mut self.chunk, &mut *self.tracks);
+                    take(&message, into, &self.numbers, is_traced);
                     if self.chunk.is_full() {
                         break;
                     }
@@ -204,6 +212,9 @@ impl Poller {
     fn follow(&mut self) -> Result<(), KafkaError> {
         let changes = std::mem::take(&mut self.consumer.context().lock().changes);
         for change in changes {
+            if let Change::Given(_) = change {
+                self.hear_given();
+            }
             match change {
                 Change::Given(names) if self.is_shared() => self.is_given(names),
                 Change::Given(names) => self.given.extend(names),
@@ -224,6 +235,7 @@ impl Poller {
                         let group = self.settings.group.clone();
                         return Err(KafkaError::TakenAway { partitions, group });
                     }
+                    self.tell_lost(&names);
                     self.say("lost touch with its group; goes on when it is back".into());
                 }
             }
@@ -372,22 +384,6 @@ impl Poller {
         self.queue.lock().notices.push(text);
         self.queue.tell();
     }
-}
-
-/// Keeps a record for the queue.
-fn take(
-    message: &BorrowedMessage<'_>,
-    (chunk, tracks): (&mut Chunk, &mut [Track]),
-    numbers: &HashMap<Arc<str>, HashMap<i32, usize>>,
-) {
-    let numbers = numbers.get(message.topic());
-    let number = numbers.and_then(|numbers| numbers.get(&message.partition()).copied());
-    let track = number.and_then(|number| tracks.get_mut(number));
-    let (Some(number), Some(track)) = (number, track.filter(|track| track.is_ours)) else { return };
-    let offset = message.offset();
-    track.next = offset.saturating_add(1);
-    let place = (number, offset, message.timestamp().to_millis());
-    chunk.push(place, message.key(), message.payload());
 }
 
 fn list(names: &[(Arc<str>, i32)]) -> TopicPartitionList {

@@ -3,7 +3,9 @@
 
 use super::client::KafkaError;
 use super::statistics::Stand;
-use crate::source::PartitionLag;
+use crate::source::{PartitionLag, Rebalance};
+use crate::trace_context::Contexts;
+use opentelemetry::trace::SpanContext;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,6 +23,8 @@ pub(crate) struct Raw {
     key: Range<usize>,
     /// `None` if it has no value.
     value: Option<Range<usize>>,
+    /// Number of its context, if that is known.
+    context: Option<usize>,
 }
 
 /// Records, with their bytes in one piece.
@@ -28,6 +32,7 @@ pub(crate) struct Raw {
 pub(crate) struct Chunk {
     pub(crate) records: Vec<Raw>,
     bytes: Vec<u8>,
+    contexts: Contexts,
 }
 
 impl Chunk {
@@ -44,7 +49,14 @@ impl Chunk {
     ) {
         let key = self.keep(key.unwrap_or_default());
         let value = value.map(|value| self.keep(value));
-        self.records.push(Raw { partition, offset, timestamp, key, value });
+        self.records.push(Raw { partition, offset, timestamp, key, value, context: None });
+    }
+
+    /// The span that made the last record.
+    pub(crate) fn made_by(&mut self, context: SpanContext) {
+        if let Some(last) = self.records.last_mut() {
+            last.context = self.contexts.add(context);
+        }
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
@@ -64,6 +76,10 @@ impl Chunk {
 
     pub(crate) fn key(&self, raw: &Raw) -> &[u8] {
         self.bytes.get(raw.key.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn context(&self, raw: &Raw) -> Option<&SpanContext> {
+        self.contexts.as_slice().get(raw.context?)
     }
 
     pub(crate) fn value(&self, raw: &Raw) -> Option<&[u8]> {
@@ -180,6 +196,7 @@ pub(crate) struct State {
     /// Whether every partition there is has been found, at least once.
     pub(crate) is_complete: bool,
     pub(crate) notices: Vec<String>,
+    pub(crate) rebalances: Vec<Rebalance>,
     /// Offsets that the brokers no longer had. Taken by the reader.
     pub(crate) lost: u64,
     /// Why nothing more comes.

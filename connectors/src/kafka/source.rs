@@ -83,6 +83,8 @@ pub struct KafkaSettings {
     pub queue_bytes_max: usize,
     /// What takes offsets to a sink that commits them; `None`: they are committed here.
     pub carrier: Option<Arc<Carrier>>,
+    /// Whether headers are looked at for the spans that made records.
+    pub is_traced: bool,
 }
 
 /// Offsets that the brokers no longer had when they were to be read.
@@ -131,6 +133,7 @@ impl KafkaSource {
             nodes: settings.nodes,
             queue_bytes_max: settings.queue_bytes_max,
             carrier: settings.carrier.clone(),
+            is_traced: settings.is_traced,
         };
         Ok(Self {
             queue: Arc::default(),
@@ -160,10 +163,12 @@ impl KafkaSource {
             return Ok(());
         }
         let is_worth = |state: &queue::State| {
-            !state.chunks.is_empty() || !state.notices.is_empty() || state.failure.is_some()
+            let is_told = !state.notices.is_empty() || !state.rebalances.is_empty();
+            !state.chunks.is_empty() || is_told || state.failure.is_some()
         };
         let mut state = self.queue.wait(patience, is_worth);
         out.notices.append(&mut state.notices);
+        out.rebalances.append(&mut state.rebalances);
         out.account.marks.add(LOST_OFFSETS, std::mem::take(&mut state.lost));
         let found = state.partitions.iter().skip(self.origins.len());
         self.origins.extend(found.map(|known| known.lag().name));
@@ -195,6 +200,9 @@ impl KafkaSource {
             // Behind the end of what is to be read.
             if end.is_none_or(|end| raw.offset < end) {
                 self.decoder.take((chunk, raw), origin, out);
+                if let Some(context) = chunk.context(raw) {
+                    out.contexts.add(context.clone());
+                }
             }
         }
         let done = chunk.records.get(begun..*read).unwrap_or_default();

@@ -16,6 +16,7 @@ pub mod credit;
 #[cfg(test)]
 mod firing_tests;
 mod gate;
+mod lineage;
 mod outbox;
 mod sent;
 mod shard;
@@ -25,6 +26,7 @@ mod store;
 
 pub use coordinator::{CoordinatorNode, FromCoordinator};
 pub use gate::Gate;
+pub use lineage::{Ancestor, Lineage};
 pub use outbox::{Owed, Publish, SinkOutbox};
 pub use sent::PanesSent;
 pub use shard::{FromShard, Route, ShardNode, ShardParts};

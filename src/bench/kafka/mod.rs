@@ -161,6 +161,7 @@ fn source(
         until: Some(KafkaUntil::Now),
         queue_bytes_max: 32 << 20,
         carrier: None,
+        is_traced: false,
     };
     Ok(KafkaSource::open(settings, &plan.row, symbols.clone())?)
 }

@@ -5,6 +5,7 @@ use crate::bench::BenchError;
 use nilometer_actors::checkpoint::{Changes, Checkpoint, Shape};
 use nilometer_actors::credit::Limits;
 use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, SourcePart, StatePart};
+use nilometer_actors::trace::Tracing;
 use nilometer_connectors::memory::{MemorySink, MemorySource};
 use nilometer_connectors::sink::{Sink, Writer};
 use nilometer_connectors::store::Directory;
@@ -138,6 +139,7 @@ pub(super) fn run(settings: Settings<'_>, records: Records) -> Result<Ran, Bench
         dead_letters: None,
         limits: Limits::default(),
         state: state.map(|path| state_part(path, epoch)).transpose()?,
+        tracing: Tracing::default(),
     };
     let (started, outcome) = run_node(parts, &done, ending)?;
     if let Some(failure) = outcome.failures.into_iter().next() {

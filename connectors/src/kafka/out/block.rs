@@ -9,8 +9,11 @@ pub(crate) struct Outgoing<'a> {
     /// `None` is a tombstone.
     pub(crate) value: Option<&'a [u8]>,
     /// Names and values.
-    pub(crate) headers: Vec<(&'a str, &'a [u8])>,
+    pub(crate) headers: Vec<Header<'a>>,
 }
+
+/// Name and value of a header.
+pub(crate) type Header<'a> = (&'a str, &'a [u8]);
 
 /// Records, as they are written one behind the other.
 #[derive(Debug, Default)]
@@ -19,11 +22,11 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub(crate) fn push(
+    pub(crate) fn push<'a>(
         &mut self,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
-        headers: &[(&str, &[u8])],
+        headers: impl IntoIterator<Item = Header<'a>>,
     ) {
         self.part(key);
         self.part(value);
@@ -88,9 +91,9 @@ mod tests {
     #[test]
     fn records_come_out_of_a_block_as_they_went_in() {
         let mut block = Block::default();
-        block.push(Some(b"k"), Some(b"value"), &[("a", b"1"), ("b", b"")]);
-        block.push(None, None, &[]);
-        block.push(Some(b""), Some(b""), &[]);
+        block.push(Some(b"k"), Some(b"value"), [("a", b"1".as_slice()), ("b", b"")]);
+        block.push(None, None, []);
+        block.push(Some(b""), Some(b""), []);
         let length = block.len();
         let bytes = block.take();
         assert_eq!((bytes.len(), block.len()), (length, 0));

@@ -4,7 +4,7 @@
 //! `discarding`, where each pane counts for itself, the number of the pane as well. A public form: keys
 //! decide which partition a result lies in, and what compaction keeps.
 
-use super::block::Block;
+use super::block::{Block, Header};
 use super::pane_message::Pane;
 use super::{OutFormat, Retractions};
 use crate::panes::pane_json::{write_head, write_window};
@@ -58,8 +58,8 @@ impl PaneRecords {
         Self { values, retractions, plan, symbols }
     }
 
-    /// Appends the records of `batch` to `block`.
-    pub(crate) fn write(&self, batch: &PaneBatch, block: &mut Block) {
+    /// Appends the records of `batch` to `block`, with the headers `trace`.
+    pub(crate) fn write(&self, batch: &PaneBatch, trace: &[Header<'_>], block: &mut Block) {
         let Some(stage) = self.plan.stages.get(batch.stage.index()) else { return };
         let mut next = Draft::default();
         let mut panes = panes(batch, stage).peekable();
@@ -91,7 +91,8 @@ impl PaneRecords {
                 ("nilometer.index", draft.index.as_bytes()),
                 ("nilometer.window", draft.window.as_bytes()),
             ];
-            block.push(Some(draft.key.as_bytes()), value, &headers);
+            let headers = headers.iter().chain(trace);
+            block.push(Some(draft.key.as_bytes()), value, headers.copied());
         }
     }
 

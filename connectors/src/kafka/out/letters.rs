@@ -41,7 +41,7 @@ impl LetterTopic {
             ("nilometer.error", letter.detail().as_bytes()),
             ("nilometer.bytes", bytes.as_bytes()),
         ];
-        self.block.push(None, Some(letter.raw()), &headers);
+        self.block.push(None, Some(letter.raw()), headers);
         if self.block.len() < TOGETHER { Ok(()) } else { self.flush() }
     }
 

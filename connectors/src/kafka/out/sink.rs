@@ -1,17 +1,19 @@
 //! The sinks: panes and late copies, encoded into blocks, which are sent at once, or held until their
 //! epoch is durable.
 
-use super::block::Block;
+use super::block::{Block, Header};
 use super::encode::PaneRecords;
 use super::repeats::Repeats;
 use super::settings::{KafkaSinkSettings, OutFormat, Retractions};
 use super::transactions::Transactions;
 use crate::panes::{Delivery, LateText};
 use crate::sink::{Held, Receipt, Sink, SinkError};
+use crate::trace_context;
 use nilometer_model::late::LateBatch;
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::plan::Plan;
 use nilometer_model::symbol::Symbols;
+use opentelemetry::trace::SpanContext;
 use std::sync::Arc;
 
 /// Bytes that are sent together where nothing is held.
@@ -24,6 +26,8 @@ const NO_RECORDS: [u8; 1] = [0];
 #[derive(Debug)]
 struct Outlet {
     block: Block,
+    /// Headers that say which span writes.
+    trace: Vec<(&'static str, String)>,
     is_held: bool,
     way: Way,
 }
@@ -48,7 +52,7 @@ impl Outlet {
             }
             None => Way::AtLeastOnce(Box::new(Repeats::new(settings)?)),
         };
-        Ok(Self { block: Block::default(), is_held, way })
+        Ok(Self { block: Block::default(), trace: Vec::new(), is_held, way })
     }
 
     /// A batch has been encoded.
@@ -97,13 +101,13 @@ impl Outlet {
 
 /// Makes records of a topic of batches.
 trait Encode<B>: Send {
-    /// Appends the records of `batch` to `block`.
-    fn encode(&self, batch: &B, block: &mut Block);
+    /// Appends the records of `batch` to `block`, with the headers `trace`.
+    fn encode(&self, batch: &B, trace: &[Header<'_>], block: &mut Block);
 }
 
 impl Encode<PaneBatch> for PaneRecords {
-    fn encode(&self, batch: &PaneBatch, block: &mut Block) {
-        self.write(batch, block);
+    fn encode(&self, batch: &PaneBatch, trace: &[Header<'_>], block: &mut Block) {
+        self.write(batch, trace, block);
     }
 }
 
@@ -114,7 +118,7 @@ struct LateRecords {
 }
 
 impl Encode<LateBatch> for LateRecords {
-    fn encode(&self, batch: &LateBatch, block: &mut Block) {
+    fn encode(&self, batch: &LateBatch, trace: &[Header<'_>], block: &mut Block) {
         let plan = &self.plan;
         let Some(stage) = plan.stages.get(batch.stage.index()) else { return };
         let text = LateText::of(&plan.name, stage, batch);
@@ -129,7 +133,8 @@ impl Encode<LateBatch> for LateRecords {
                 ("nilometer.reason", copy.reason.name().as_bytes()),
                 ("nilometer.position", position.as_bytes()),
             ];
-            block.push(None, Some(value.as_bytes()), &headers);
+            let headers = headers.iter().chain(trace);
+            block.push(None, Some(value.as_bytes()), headers.copied());
         }
     }
 }
@@ -169,8 +174,14 @@ pub fn late(
 
 impl<B, E: Encode<B>> Sink<B> for TopicSink<E> {
     fn write(&mut self, batch: &B) -> Result<(), SinkError> {
-        self.encoder.encode(batch, &mut self.outlet.block);
+        let Outlet { block, trace, .. } = &mut self.outlet;
+        let trace: Vec<_> = trace.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        self.encoder.encode(batch, &trace, block);
         self.outlet.written()
+    }
+
+    fn trace(&mut self, context: Option<SpanContext>) {
+        self.outlet.trace = context.as_ref().map(trace_context::headers).unwrap_or_default();
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

@@ -21,7 +21,7 @@ fn seen(scene: &Scene, retractions: Retractions, batch: &PaneBatch) -> Vec<Seen>
         scene.symbols.clone(),
     );
     let mut block = Block::default();
-    records.write(batch, &mut block);
+    records.write(batch, &[], &mut block);
     let bytes = block.take();
     let own = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let of = |record: super::block::Outgoing<'_>| {
@@ -149,7 +149,7 @@ fn a_message_has_the_bytes_that_its_schema_asks_for() {
         scene.symbols.clone(),
     );
     let mut block = Block::default();
-    encoder.write(&batch, &mut block);
+    encoder.write(&batch, &[], &mut block);
     let bytes = block.take();
     let record = Records(&bytes).next().unwrap();
     // -60000 as a varint of ten bytes.

@@ -42,6 +42,7 @@ impl Poller {
             self.consumer.pause(&reading).ok();
         }
         self.has_read |= !begun_names.is_empty();
+        self.tell_gained(&begun_names);
         if let Some(carrier) = &self.settings.carrier {
             carrier.ask();
         }

@@ -6,6 +6,7 @@
 
 use super::super::nodes::{Facts, Share, note, owner};
 use super::{ANSWER, KafkaError, Known, Poller, carrier, list, name};
+use crate::source::Change;
 use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
@@ -30,10 +31,12 @@ impl Poller {
     pub(super) fn let_go(&mut self) {
         let was_lost = self.consumer.assignment_lost();
         self.given.clear();
+        self.hear_wanted();
         self.tracks.iter_mut().for_each(|track| track.is_ours = false);
         self.standing.taken(was_lost);
         if was_lost {
             self.consumer.unassign().ok();
+            self.tell_gone(Change::Lost);
             self.say("lost touch with its group; goes on when it is back".into());
         } else if let Ok(reading) = self.consumer.assignment() {
             self.consumer.pause(&reading).ok();
@@ -50,6 +53,7 @@ impl Poller {
         if let Err(error) = self.consumer.unassign() {
             return self.say(format!("cannot let go of its partitions: {error}"));
         }
+        self.tell_gone(Change::LetGo);
         self.say("lets go of its partitions: all that was read of them is stored".into());
     }
 
