@@ -26,6 +26,7 @@ mod results;
 mod sequences;
 mod sinks;
 mod slices;
+mod told;
 mod triggers;
 mod wide;
 mod wide_laws;

@@ -5,10 +5,11 @@ use crate::engines::{all, micro};
 use crate::job::{FIELDS, Style, lateness, modes};
 use crate::laws::sorted;
 use crate::records::{arrivals, clocked_scripts};
-use crate::sinks::{Place, is_near};
+use crate::sinks::is_near;
+use crate::told::held;
 use crate::triggers::triggers;
 use crate::windows::{only_grows, windows};
-use crate::world::{Seen, World};
+use crate::world::World;
 use crate::{Case, check_dropped, config, oracle, run, run_on_any_shards};
 use nilometer_model::account::StageAccount;
 use nilometer_model::aggregate::Function;
@@ -16,14 +17,14 @@ use nilometer_model::aggregate::side::SideFunction;
 use nilometer_model::engine::Engine;
 use nilometer_model::expr::{Arithmetic, Binary, Literal, Relation, TypedExpr};
 use nilometer_model::invariant::GC_1;
-use nilometer_model::pane::{AccumulationMode, PaneKind};
+use nilometer_model::pane::AccumulationMode;
 use nilometer_model::plan::{
-    AggregateSpec, Grouping, Job, KeyColumn, OfSpec, Stage, StageInput, Ties, TopKSpec,
+    AggregateSpec, Grouping, Job, KeyColumn, OfSpec, StageInput, Ties, TopKSpec,
 };
 use nilometer_model::row::Field;
 use nilometer_model::time::Span;
 use nilometer_model::trigger::Trigger;
-use nilometer_model::value::{Type, Value};
+use nilometer_model::value::Type;
 use nilometer_model::window::WindowFn;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -209,44 +210,6 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
-/// What sinks hold of one stage.
-pub(crate) fn held(
-    stage: &Stage,
-    panes: &[Seen],
-) -> Result<BTreeMap<Place, Vec<Value>>, TestCaseError> {
-    let mut held: BTreeMap<Place, Vec<Value>> = BTreeMap::new();
-    for pane in panes.iter().filter(|pane| pane.stage == stage.id) {
-        let (grouping, key) = (stage.name.clone(), pane.key.clone());
-        let Seen { meta, values, .. } = pane;
-        let place = Place { grouping, key, window: meta.window, is_other: meta.is_other };
-        let before = held.remove(&place);
-        match (meta.kind, stage.mode, before) {
-            (PaneKind::Retract, _, before) => {
-                prop_assert_eq!(before.as_ref(), Some(values), "taken back: {:?}", pane);
-            }
-            (PaneKind::Insert, AccumulationMode::Discarding, Some(before)) => {
-                let sums = before.iter().zip(values).map(|pair| match pair {
-                    (Value::Int(before), Value::Int(delta)) => Value::Int(before + delta),
-                    pair => panic!("{pair:?} do not add up"),
-                });
-                held.insert(place, sums.collect());
-            }
-            (PaneKind::Insert, AccumulationMode::Retracting, Some(_)) => {
-                prop_assert!(stage.top_k.is_some(), "not taken back: {:?}", pane);
-                held.insert(place, values.clone());
-            }
-            (PaneKind::Insert, _, _) => {
-                held.insert(place, values.clone());
-            }
-        }
-    }
-    // What a mode that takes nothing back has left of nothing.
-    if stage.mode != AccumulationMode::Retracting {
-        held.retain(|_, values| values[0] != Value::Int(0));
-    }
-    Ok(held)
-}
-
 /// Whether a change came too late: it is refused as a unit, so what it would have taken back stands.
 fn has_refused(world: &World) -> bool {
     let mut stages = world.plan.stages.iter().zip(world.accounts());
@@ -270,7 +233,7 @@ fn check(case: &Case, world: &World) -> Result<(), TestCaseError> {
     let expected = oracle(case, &arrivals, world);
     for name in ["two", "three"] {
         let Some(stage) = world.plan.stage(name) else { continue };
-        let held = held(stage, &world.panes)?;
+        let held = held(stage, &world.panes).map_err(TestCaseError::fail)?;
         let wanted = expected.totals.iter().filter(|(place, _)| &*place.grouping == name);
         let wanted: BTreeMap<_, _> = wanted.collect();
         let places: (Vec<_>, Vec<_>) = (held.keys().collect(), wanted.keys().copied().collect());

@@ -4,15 +4,15 @@
 
 use crate::chains::{BOUNDLESS, KEY, STEP_FIELDS, groupings, marks, specs};
 use crate::config;
-use crate::results::held;
+use crate::told::{held, is_early, is_told, live, sorted};
 use crate::world::World;
 use nilometer_model::account::StageAccount;
 use nilometer_model::batch::{
-    Fates, KeyValues, Placed, Record, Round, Session, Sessions, is_count, judge_sequence, roll_up,
+    Fates, Placed, Record, Round, Session, Sessions, judge_sequence, roll_up,
 };
 use nilometer_model::engine::Engine;
 use nilometer_model::invariant::{COLD_1, GC_1, ROLL_1};
-use nilometer_model::pane::{PaneKind, Timing};
+use nilometer_model::pane::Timing;
 use nilometer_model::plan::{Grouping, Job, Stage};
 use nilometer_model::planner::plan_for;
 use nilometer_model::row::{Field, Position};
@@ -145,10 +145,6 @@ fn place(drafts: &[Draft], base: i64, spec: &SequenceSpec) -> Vec<(Draft, Placed
         known.push((draft.clone(), Placed { position, record }));
     }
     known
-}
-
-fn is_early(spec: &SequenceSpec) -> bool {
-    matches!(spec.release, Release::Eager | Release::OnTerminal)
 }
 
 /// Cuts what comes into batches, with watermarks, ticks and restarts between.
@@ -289,94 +285,17 @@ fn run(case: &Case, restarts: bool) -> World {
     world
 }
 
-/// Fields that depend on what was told when, where something is told early.
-fn is_of_telling(field: RecordField) -> bool {
-    matches!(field, RecordField::SessionId | RecordField::Revision | RecordField::Duplicate)
-}
-
-/// The records of sessions that stand in the end; an error if there were two of one session at any
-/// time, or one was taken back that was not told.
-fn live(case: &Case, world: &World) -> Result<Vec<Session>, TestCaseError> {
-    let fields = record_fields(&case.spec);
-    let at = |wanted| fields.iter().position(|(field, _)| *field == wanted).unwrap();
-    let (id, revision) = (at(RecordField::SessionId), at(RecordField::Revision));
-    let stage = world.plan.stage("sessions").unwrap();
-    let mut live: BTreeMap<String, (Session, u32)> = BTreeMap::new();
-    let mut taken_back: Option<Session> = None;
-    let mut again = Vec::new();
-    for pane in world.panes.iter().filter(|pane| pane.stage == stage.id) {
-        let name = format!("{:?}", pane.values[id]);
-        let (key, values) = (pane.key.clone(), pane.values.clone());
-        let session =
-            Session { grouping: "sessions".into(), key, time: pane.meta.event_time, values };
-        prop_assert_eq!(&session.values[revision], &Value::Int(pane.meta.index.into()));
-        match pane.meta.kind {
-            PaneKind::Retract => {
-                let known = live.remove(&name);
-                prop_assert_eq!(known, Some((session.clone(), pane.meta.index)), "taken back");
-                prop_assert!(
-                    taken_back.replace(session).is_none(),
-                    "nothing replaces what was taken back"
-                );
-            }
-            PaneKind::Insert => {
-                let before = taken_back.take();
-                prop_assert_eq!(pane.meta.index > 0, before.is_some(), "{:?}", pane);
-                if let Some(before) = before {
-                    prop_assert_eq!(
-                        &before.values[id],
-                        &session.values[id],
-                        "another one replaces it"
-                    );
-                    prop_assert_eq!(before.time, session.time, "it has moved");
-                    let says = |session: &Session| {
-                        let said = fields.iter().zip(&session.values);
-                        let said = said.filter(|((field, _), _)| !is_count(*field));
-                        said.map(|(_, value)| value.clone()).collect::<Vec<_>>()
-                    };
-                    let is_news = says(&before) != says(&session);
-                    prop_assert!(is_news, "corrected for nothing: {:?}", pane);
-                }
-                let twice = live.insert(name, (session, pane.meta.index));
-                // What the clock, or want of room, has made forget may begin again.
-                let forgets = case.spec.idle_timeout_processing.is_some()
-                    || case.spec.bounds.sessions.is_some();
-                prop_assert!(twice.is_none() || forgets, "two records of one session: {twice:?}");
-                again.extend(twice.map(|(session, _)| session));
-            }
-        }
-    }
-    prop_assert!(taken_back.is_none(), "nothing replaces what was taken back");
-    Ok(live.into_values().map(|(session, _)| session).chain(again).collect())
-}
-
-/// Sessions, in an order, as far as `is_told` says of their fields.
-fn sorted(
-    spec: &SequenceSpec,
-    sessions: &[Session],
-    is_told: impl Fn(RecordField) -> bool,
-) -> Vec<(KeyValues, String)> {
-    let fields = record_fields(spec);
-    let told = |session: &Session| {
-        let said = fields.iter().zip(&session.values).filter(|((field, _), _)| is_told(*field));
-        let said: Vec<_> = said.map(|((_, name), value)| format!("{name} {value:?}")).collect();
-        (session.key.clone(), said.join(", "))
-    };
-    let mut sorted: Vec<_> = sessions.iter().map(told).collect();
-    sorted.sort();
-    sorted
-}
-
 /// What groups hold is the sum over the sessions that are told, and nothing is left.
 fn check_sums(case: &Case, world: &World) -> Result<Vec<Session>, TestCaseError> {
-    let live = live(case, world)?;
+    let stage = world.plan.stage("sessions").unwrap();
+    let live = live(&case.spec, stage, &world.panes).map_err(TestCaseError::fail)?;
     prop_assert!(world.is_empty(), "{GC_1}");
     let accounts = world.accounts();
     prop_assert!(accounts.iter().all(StageAccount::is_balanced), "{accounts:?}");
     let expected = roll_up(&case.job(), &live).unwrap();
     for stage in world.plan.stages.iter().filter(|stage| stage.sequence.is_none()) {
         let stage: &Stage = stage;
-        let mut held = held(stage, &world.panes)?;
+        let mut held = held(stage, &world.panes).map_err(TestCaseError::fail)?;
         held.retain(|_, values| values[0] != Value::Int(0));
         let wanted = expected.iter().filter(|(place, _)| place.grouping == stage.name);
         let wanted: BTreeMap<_, _> =
@@ -401,7 +320,7 @@ fn check_sums(case: &Case, world: &World) -> Result<Vec<Session>, TestCaseError>
 /// The run gives what the oracle says, to the record.
 fn check(case: &Case, world: &World, expected: &Sessions) -> Result<(), TestCaseError> {
     let live = check_sums(case, world)?;
-    let is_told = |field| !(is_early(&case.spec) && is_of_telling(field));
+    let is_told = |field| is_told(&case.spec, field);
     let wanted = sorted(&case.spec, &expected.sessions, is_told);
     prop_assert_eq!(sorted(&case.spec, &live, is_told), wanted);
     if !is_early(&case.spec) {

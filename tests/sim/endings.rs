@@ -182,6 +182,7 @@ impl World {
         }
         self.watch.restart(epoch, self.options.shards, &self.node.coordinator);
         self.watch.reads_with(self.node.symbols.clone());
+        crate::sequences::found(self);
         true
     }
 }

@@ -225,7 +225,7 @@ impl World {
         if shard.is_firing() {
             self.probes.hit("shard fires in slices");
         } else {
-            self.watch.after(number, shard);
+            self.watch.after(number, shard, &mut self.probes);
         }
         kinds
     }

@@ -12,6 +12,8 @@
     reason = "a test fails by a panic, and prints its seed"
 )]
 
+#[path = "../property/chains.rs"]
+mod chains;
 mod dice;
 mod endings;
 mod handling;
@@ -28,10 +30,13 @@ mod probes;
 #[expect(dead_code, reason = "shared with the property tests, which use more of it")]
 #[path = "../property/records.rs"]
 mod records;
+mod sequences;
 #[expect(dead_code, reason = "shared with the property tests, which use more of it")]
 #[path = "../property/sinks.rs"]
 mod sinks;
 mod storing;
+#[path = "../property/told.rs"]
+mod told;
 #[path = "../property/triggers.rs"]
 mod triggers;
 mod verdict;
@@ -57,7 +62,7 @@ fn simulate(seed: u64, sabotage: Option<Sabotage>) -> Result<Probes, Failed> {
     let mut world = World::new(seed, sabotage);
     let ended = catch_unwind(AssertUnwindSafe(|| {
         world.run();
-        verdict::judge(&world);
+        verdict::judge(&mut world);
     }));
     match ended {
         Ok(()) => {

@@ -8,13 +8,15 @@ use crate::job::{Style, jobs};
 use crate::node::PUNCTUATION;
 use crate::partition::{Entry, Partition};
 use crate::records::{record, values};
+use crate::sequences;
 use crate::wide::{Closing, wide_jobs};
+use nilometer_model::batch::Record;
 use nilometer_model::engine::{Engine, Pace};
 use nilometer_model::epoch::Bounds;
 use nilometer_model::node::credit::Limits;
 use nilometer_model::plan::{Job, LateSpec, Plan};
 use nilometer_model::planner::plan_for;
-use nilometer_model::time::Span;
+use nilometer_model::time::{EventTime, Span};
 use nilometer_model::watermark::{
     AllIdle, Clamped, FutureSkew, Percentile, ProgressRules, WatermarkSettings, WatermarkSpec,
 };
@@ -72,7 +74,7 @@ pub(crate) struct Stored {
 /// Bytes of state that may lie in memory: as much as there is, none, or the state of some keys.
 pub(crate) const MEMORY: [Option<usize>; 4] = [None, Some(0), Some(2_000), Some(8_000)];
 
-fn millis(millis: i64) -> Span {
+pub(crate) fn millis(millis: i64) -> Span {
     Span::from_millis(millis)
 }
 
@@ -84,20 +86,15 @@ impl Options {
             8 => Engine::MicroBatch(Pace::Records(dice.between(1, 8) as u64)),
             _ => Engine::Batch,
         };
-        let mut job = if dice.one_in(2) {
-            dice.draw(&wide_jobs(Style::Any, Closing::Allowed))
-        } else {
-            dice.draw(&jobs(Style::Any))
-        };
-        for grouping in &mut job.groupings {
-            grouping.late = Some(LateSpec { sink: "late".into(), include_late: true });
-        }
+        let mut job = job(dice);
         // Read by every partition that is punctuated.
         job.extra_fields = vec![PUNCTUATION.into()];
         let stored = dice.below(3) > 0;
         let stored = stored.then(|| stored_as(dice));
         let plan = plan_for(&job, engine).unwrap_or_else(|errors| panic!("{errors:?}"));
         let base = match dice.below(12) {
+            // What begins or ends with time itself has no place of its own among sessions.
+            0 | 1 if sequences::of(&job).is_some() => i64::MIN + 5_000,
             0 => i64::MIN + 50,
             1 => i64::MAX - 400,
             2..5 => 1_700_000_000_000,
@@ -105,7 +102,7 @@ impl Options {
         };
         // The clock knows nothing of the ends of event time.
         let now = base.clamp(-TEN_YEARS, 100 * TEN_YEARS);
-        let (partitions, watermarks) = partitions(dice, base, now);
+        let (partitions, watermarks) = partitions(dice, &job, base, now);
         Self {
             plan: Arc::new(plan),
             shards: dice.between(1, 4) as usize,
@@ -123,6 +120,18 @@ impl Options {
             job,
         }
     }
+}
+
+fn job(dice: &mut Dice) -> Job {
+    let mut job = match dice.below(3) {
+        0 => return sequences::job(dice),
+        1 => dice.draw(&jobs(Style::Any)),
+        _ => dice.draw(&wide_jobs(Style::Any, Closing::Allowed)),
+    };
+    for grouping in &mut job.groupings {
+        grouping.late = Some(LateSpec { sink: "late".into(), include_late: true });
+    }
+    job
 }
 
 fn stored_as(dice: &mut Dice) -> Stored {
@@ -160,11 +169,14 @@ fn limits(dice: &mut Dice) -> Limits {
     }
 }
 
-fn watermark(dice: &mut Dice) -> WatermarkSettings {
-    let out_of_orderness = millis(dice.pick(&[0, 5, 20, 100]));
+/// How a watermark is estimated; `keeps_times` says that records have times of their own.
+fn watermark(dice: &mut Dice, keeps_times: bool) -> WatermarkSettings {
+    // What comes late makes sequences worth a look.
+    let patience: &[i64] = if keeps_times { &[0, 0, 5, 20] } else { &[0, 5, 20, 100] };
+    let out_of_orderness = millis(dice.pick(patience));
     let spec = match dice.below(10) {
         0 => WatermarkSpec::EndOfInput,
-        1 => WatermarkSpec::Ingestion,
+        1 if !keeps_times => WatermarkSpec::Ingestion,
         3 => WatermarkSpec::Punctuated,
         2 => {
             let percentile = Percentile::from_percent(80.0).unwrap();
@@ -186,25 +198,36 @@ fn watermark(dice: &mut Dice) -> WatermarkSettings {
 }
 
 /// Partitions around an event time, and how the watermark of each is estimated.
-fn partitions(dice: &mut Dice, base: i64, now: i64) -> (Vec<Partition>, Vec<WatermarkSettings>) {
-    let one = watermark(dice);
+fn partitions(
+    dice: &mut Dice,
+    job: &Job,
+    base: i64,
+    now: i64,
+) -> (Vec<Partition>, Vec<WatermarkSettings>) {
+    let sequence = sequences::of(job);
+    // As many keys as a sequence is given room for, or ten times as many.
+    let keys = sequence.map(|_| dice.pick(&[1, 3, 3, 40]));
+    let one = watermark(dice, sequence.is_some());
     let is_alike = dice.one_in(2);
     let mut watermarks = Vec::new();
     let mut partitions = Vec::new();
     let mut number = 0;
     for _ in 0..dice.between(1, 4) {
-        watermarks.push(if is_alike { one } else { watermark(dice) });
-        let mut partition = partition(dice, base, now);
+        watermarks.push(if is_alike { one } else { watermark(dice, sequence.is_some()) });
+        let mut partition = partition(dice, keys, base, now);
         for entry in &mut partition.entries {
             entry.number = number;
             number += 1;
         }
         partitions.push(partition);
     }
+    if let Some(spec) = sequence {
+        sequences::settle_times(dice, &mut partitions, spec);
+    }
     (partitions, watermarks)
 }
 
-fn partition(dice: &mut Dice, base: i64, now: i64) -> Partition {
+fn partition(dice: &mut Dice, keys: Option<i64>, base: i64, now: i64) -> Partition {
     let mut entries = Vec::new();
     let (mut time, mut at) = (base.saturating_add(dice.between(0, 20)), now);
     let (pace, disorder) = (dice.pick(&[0, 3, 8]), dice.pick(&[0, 6, 40]));
@@ -228,8 +251,15 @@ fn partition(dice: &mut Dice, base: i64, now: i64) -> Partition {
         if late_at.is_some_and(|late_at| (late_at..late_at + 4).contains(&index)) {
             seen = time.saturating_sub(150);
         }
-        let values = dice.draw(&values());
-        let record = record(seen, dice.between(-2, 30), values);
+        let record = match keys {
+            Some(keys) => {
+                Record { time: EventTime::from_millis(seen), values: sequences::values(dice, keys) }
+            }
+            None => {
+                let values = dice.draw(&values());
+                record(seen, dice.between(-2, 30), values)
+            }
+        };
         entries.push(Entry { number: 0, at, record });
     }
     let patience = dice.pick(&[10, 10, 300]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The paths that some run must come by.
-pub(crate) const ALL: [&str; 55] = [
+pub(crate) const ALL: [&str; 70] = [
     "early pane",
     "late pane",
     "pane of a window that timed out",
@@ -59,6 +59,21 @@ pub(crate) const ALL: [&str; 55] = [
     "keys lie in pages",
     "keys have come back from pages",
     "page cannot be written",
+    "sequence that the oracle judges",
+    "session is corrected",
+    "session that goes on is told anew",
+    "clock closes a session",
+    "session is closed for want of room",
+    "endless session is cut by age",
+    "endless session is cut by number",
+    "late record of a session changes nothing",
+    "copy of a record of a session",
+    "record of a step that is not known",
+    "record of a session has no room",
+    "source waits for room for a session",
+    "sessions lie in pages",
+    "start in the midst of a session",
+    "start with sessions that may be corrected",
 ];
 
 /// How often each was come by.

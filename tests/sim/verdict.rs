@@ -5,32 +5,35 @@
 //! else: so each key group is judged by the oracle over what was handled of it, in order. What stages above give is the batch over
 //! all records but for those.
 
+use crate::sequences;
 use crate::sinks::Sinks;
-use crate::watch::Listed;
-use crate::world::{LATE, PANES, World};
+use crate::watch::{Handled, Listed, is_record};
+use crate::world::{LATE, World};
 use nilometer_model::account::StageAccount;
-use nilometer_model::batch::{Arrival, Closed, Evaluation, Place, evaluate_without, readers};
+use nilometer_model::batch::{Closed, Evaluation, Place, evaluate_without, readers};
 use nilometer_model::invariant::{GC_1, LATE_1, ROLL_1};
 use nilometer_model::late::LateReason;
 use nilometer_model::value::Value;
 use std::collections::BTreeMap;
 
 /// Judges a run that has ended.
-pub(crate) fn judge(world: &World) {
+pub(crate) fn judge(world: &mut World) {
     for (number, shard) in world.node.shards.iter().enumerate() {
         let shard = shard.node.shard();
         assert!(shard.is_empty(), "{GC_1}: shard {number} still has {:?}", shard.windows());
     }
     let late = world.outputs[LATE].settled().into_iter();
     let late: Vec<_> = late.map(|number| &world.watch.late[number as usize]).collect();
+    if sequences::of(&world.options.job).is_some() {
+        account(world, &late);
+        return sequences::judge(world);
+    }
     let totals = expected(world, &late);
     let plan = &world.options.plan;
     let is_observed =
         |place: &Place| plan.stage(&place.grouping).is_some_and(|stage| !stage.sinks.is_empty());
     let wanted: BTreeMap<_, _> = totals.iter().filter(|(place, _)| is_observed(place)).collect();
-    let published = world.outputs[PANES].settled().into_iter();
-    let published: Vec<_> =
-        published.map(|number| world.watch.panes[number as usize].clone()).collect();
+    let published = world.published();
     let sinks = Sinks::of(plan, &published).unwrap_or_else(|rule| panic!("{rule}"));
     let sinks = sinks.settle(plan, &wanted).unwrap_or_else(|rule| panic!("{rule}"));
     for place in wanted.keys() {
@@ -60,6 +63,7 @@ fn account(world: &World, late: &[&Listed]) {
             (LateReason::Expired, account.expired),
             (LateReason::Closed, account.closed),
             (LateReason::Refused, account.refused),
+            (LateReason::Overflow, account.overflow),
         ] {
             *counted.entry(reason).or_default() += count;
         }
@@ -84,17 +88,17 @@ fn expected(world: &World, copies: &[&Listed]) -> BTreeMap<Place, Vec<Value>> {
     for (group, log) in watch.logs.iter().enumerate() {
         let late = || copies.iter().filter(move |late| late.group == group);
         let mut numbers = BTreeMap::new();
-        let records = log.iter().filter(|(_, arrival)| matches!(arrival, Arrival::Record(_)));
-        for (index, (number, record)) in records.enumerate() {
-            numbers.insert(*number, index);
-            for copy in late().filter(|copy| copy.record == *number && is_dropped(copy)) {
+        for (index, handled) in log.iter().filter(|one| is_record(one)).enumerate() {
+            let Handled { record, arrival, .. } = handled;
+            numbers.insert(*record, index);
+            for copy in late().filter(|copy| copy.record == *record && is_dropped(copy)) {
                 dropped.insert((all.len(), copy.place.clone()));
             }
-            all.push(record.clone());
+            all.push(arrival.clone());
         }
         let closed = late().filter(|copy| copy.reason == LateReason::Closed);
         let closed = closed.map(|copy| (numbers[&copy.record], copy.place.clone())).collect();
-        let arrivals: Vec<_> = log.iter().map(|(_, arrival)| arrival.clone()).collect();
+        let arrivals: Vec<_> = log.iter().map(|handled| handled.arrival.clone()).collect();
         let own = evaluate_without(job, &readers, &arrivals, &closed).unwrap();
         check_dropped(copies, group, &own);
         totals.extend(own.totals.into_iter().filter(|(place, _)| is_merging(place)));

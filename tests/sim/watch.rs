@@ -5,6 +5,7 @@
 use crate::letters::{Covered, Letter};
 use crate::options::{Options, TEN_YEARS};
 use crate::probes::Probes;
+use crate::sequences;
 use crate::sinks::place_of;
 use crate::world::{PANES, Seen};
 use nilometer_model::batch::{Arrival, KeyValues, Place, Record};
@@ -16,7 +17,7 @@ use nilometer_model::late::{LateBatch, LateReason};
 use nilometer_model::node::{CoordinatorNode, Mark, SinkOrder};
 use nilometer_model::pane::{PaneBatch, PaneKind, PaneMeta, StageId, Timing};
 use nilometer_model::plan::{Plan, StageKind};
-use nilometer_model::row::RowBatch;
+use nilometer_model::row::{Position, RowBatch};
 use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::{EventTime, Watermark};
@@ -44,6 +45,17 @@ pub(crate) struct Listed {
     pub(crate) place: Place,
 }
 
+/// What a shard has handled of a key group.
+#[derive(Debug, Clone)]
+pub(crate) struct Handled {
+    /// Number of the record among all of the run; of a watermark none.
+    pub(crate) record: usize,
+    pub(crate) position: Position,
+    /// Number of the message with which it came.
+    pub(crate) letter: u64,
+    pub(crate) arrival: Arrival,
+}
+
 /// What is known of a run.
 pub(crate) struct Watch {
     plan: Arc<Plan>,
@@ -54,9 +66,13 @@ pub(crate) struct Watch {
     counts: BTreeMap<usize, u64>,
     /// By shard: how many records of each partition the last mark lay behind.
     covered: Vec<Covered>,
-    /// By key group: what the shard that has it has handled of it, in order, with the numbers of
-    /// records. Shards come and go, key groups stay.
-    pub(crate) logs: Vec<Vec<(usize, Arrival)>>,
+    /// By key group: what the shard that has it has handled of it, in order. Shards come and go, key
+    /// groups stay.
+    pub(crate) logs: Vec<Vec<Handled>>,
+    /// Messages with records that were handled.
+    letters: u64,
+    /// What shards kept of sessions.
+    pub(crate) kept: sequences::Kept,
     /// The key group of each record that has been handled.
     groups: BTreeMap<usize, usize>,
     router: Router,
@@ -93,6 +109,11 @@ struct Cut {
 /// By stage, key, kind and window: index and timing of the last pane.
 type Last = BTreeMap<(StageId, KeyValues, bool, nilometer_model::time::Window), (u32, Timing)>;
 
+/// Whether it is a record, and not a watermark.
+pub(crate) fn is_record(handled: &Handled) -> bool {
+    matches!(handled.arrival, Arrival::Record(_))
+}
+
 impl Watch {
     pub(crate) fn new(options: &Options, symbols: Arc<Symbols>) -> Self {
         let (shards, groups) = (options.shards, options.plan.key_groups);
@@ -104,6 +125,8 @@ impl Watch {
             counts: BTreeMap::new(),
             covered: vec![Arc::default(); shards],
             logs: vec![Vec::new(); groups.into()],
+            letters: 0,
+            kept: sequences::Kept::new(),
             groups: BTreeMap::new(),
             router: router(&options.plan),
             stage_marks: BTreeMap::new(),
@@ -176,7 +199,12 @@ impl Watch {
                     Mark::Shares(_) | Mark::Signal(_) | Mark::End => return,
                 };
                 for group in self.groups_of(shard) {
-                    self.logs[group].push((usize::MAX, Arrival::Watermark(watermark)));
+                    self.logs[group].push(Handled {
+                        record: usize::MAX,
+                        position: Position { partition: 0, offset: 0 },
+                        letter: self.letters,
+                        arrival: Arrival::Watermark(watermark),
+                    });
                 }
             }
             Letter::StageMarked(mark) => {
@@ -197,6 +225,7 @@ impl Watch {
     }
 
     fn records(&mut self, shard: usize, batch: &RowBatch, options: &Options, probes: &mut Probes) {
+        self.letters += 1;
         for index in 0..batch.len() {
             let number = batch.position(index).offset;
             let (source, count) = self.handed_on[&number];
@@ -213,7 +242,12 @@ impl Watch {
             let record = Record { time: batch.time(index), values: entry.record.values.clone() };
             let group = self.router.shard(batch.row(index), &self.symbols);
             self.groups.insert(number as usize, group);
-            self.logs[group].push((number as usize, Arrival::Record(record)));
+            self.logs[group].push(Handled {
+                record: number as usize,
+                position: batch.position(index),
+                letter: self.letters,
+                arrival: Arrival::Record(record),
+            });
         }
     }
 
@@ -225,17 +259,34 @@ impl Watch {
     }
 
     /// A shard has handled a message.
-    pub(crate) fn after(&mut self, number: usize, shard: &Shard) {
+    pub(crate) fn after(&mut self, number: usize, shard: &Shard, probes: &mut Probes) {
         let passed = shard.passed();
         for (stage, key, window) in shard.windows() {
             let stage = &self.plan.stages[stage.index()];
-            let complete = stage.window.complete_at(window);
-            let expires = complete.saturating_add(stage.allowed_lateness);
+            let expires = match &stage.sequence {
+                Some(sequence) => sequences::kept_until(&sequence.spec, stage, window.start()),
+                None => {
+                    let complete = stage.window.complete_at(window);
+                    complete.saturating_add(stage.allowed_lateness)
+                }
+            };
             assert!(
                 expires > passed.0,
                 "{GC_1}: shard {number} keeps {window} of {} {key:?} at {passed}",
                 stage.name
             );
+        }
+        for (stage, used) in shard.sequences() {
+            if let Some(sequence) = &self.plan.stages[stage.index()].sequence {
+                let bounds = (&*sequence.spec, self.covered.len());
+                sequences::after(bounds, (number, used), &mut self.kept);
+                if used.cold > 0 {
+                    probes.hit("sessions lie in pages");
+                }
+            }
+        }
+        if shard.is_full() {
+            probes.hit("source waits for room for a session");
         }
     }
 
@@ -258,12 +309,17 @@ impl Watch {
             let key = KeyValues(stage.key.values(key, &self.symbols));
             let results = (0..stage.aggregates.accumulators().len())
                 .map(|index| stage.aggregates.result(values, index, &self.symbols));
-            let values = results.collect();
+            let values: Vec<_> = results.collect();
             self.owned((stage.id, key.clone()), shard, stage.kind);
+            if let Some(sequence) = &stage.sequence {
+                sequences::told(&sequence.spec, (meta, &values), probes);
+                self.panes.push(Seen { stage: stage.id, key, meta: *meta, values });
+                continue;
+            }
             match meta.kind {
                 PaneKind::Retract => {
                     probes.hit("pane taken back");
-                    taken_back = Some(meta.window);
+                    taken_back = stage.window.is_merging().then_some(meta.window);
                 }
                 PaneKind::Insert => {
                     if taken_back.take().is_some_and(|window| window != meta.window) {
@@ -388,8 +444,8 @@ impl Watch {
         }
         for (group, length) in &cut.handled {
             let records = self.logs[*group][..*length].iter();
-            for (number, _) in records.filter(|(_, one)| matches!(one, Arrival::Record(_))) {
-                assert!(handled.insert(*number), "{POS_1}: record {number} was handled twice");
+            for Handled { record, .. } in records.filter(|one| is_record(one)) {
+                assert!(handled.insert(*record), "{POS_1}: record {record} was handled twice");
             }
         }
         for (source, (read, rejected)) in &cut.read {
@@ -415,6 +471,7 @@ impl Watch {
         self.given = coordinator.machine().watermark();
         self.handed_on.clear();
         self.counts.clear();
+        self.kept.clear();
         self.stage_marks.clear();
         self.passed.clear();
     }

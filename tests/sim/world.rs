@@ -181,6 +181,12 @@ impl World {
         !self.is_stopping
     }
 
+    /// What somebody has read of the panes.
+    pub(crate) fn published(&self) -> Vec<Seen> {
+        let numbers = self.outputs[PANES].settled().into_iter();
+        numbers.map(|number| self.watch.panes[number as usize].clone()).collect()
+    }
+
     /// The last steps, for people.
     pub(crate) fn trace(&self) -> String {
         self.trace.iter().map(|step| format!("{step}\n")).collect()

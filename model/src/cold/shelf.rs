@@ -160,7 +160,9 @@ pub(crate) trait Chills: Keyed + Sized {
         let Some(mut shelf) = self.shelf().take() else { return Vec::new() };
         let mut entries = Vec::new();
         let mut has_room = false;
+        // One that cannot be read stays what is due first.
         while entries.is_empty()
+            && shelf.cold.failure().is_none()
             && let Some(taken) = take(&mut shelf.cold)
         {
             if !taken.is_empty() && !has_room {

@@ -123,6 +123,11 @@ impl Rules {
         watermark.0.saturating_sub(self.spec.release.delay())
     }
 
+    /// Whether a record is too late for a key that has no session.
+    pub(crate) fn is_lost(&self, entry: &Entry, watermark: Watermark) -> bool {
+        entry.time < self.released(watermark) && self.is_expired(entry.time, watermark)
+    }
+
     /// Whether a session can end with this record, whatever else comes.
     pub(crate) fn may_close(&self, entry: &Entry) -> bool {
         match entry.class {
@@ -137,9 +142,13 @@ impl Rules {
         time.saturating_add(self.allowed_lateness) < watermark.0
     }
 
-    /// When a session that is closed at `active`, before the watermark has come so far, is gone in
-    /// any case; `None` where the clock ends nothing.
-    pub(crate) fn forgotten_at(&self, active: Span) -> Option<Span> {
+    /// When a session that is closed at `active` is gone in any case; `is_passed` says whether the
+    /// watermark has come so far. `None` where the watermark decides.
+    pub(crate) fn forgotten_at(&self, active: Span, is_passed: bool) -> Option<Span> {
+        // While sources wait for room, the watermark waits with them.
+        if is_passed && !self.spec.bounds.may_pause() {
+            return None;
+        }
         let wait = self.spec.idle_timeout_processing.or(self.wait_max())?;
         Some(active.saturating_add(wait).saturating_add(self.allowed_lateness))
     }

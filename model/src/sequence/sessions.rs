@@ -53,7 +53,7 @@ pub(crate) struct Closed {
     pub(crate) closing: Closing,
     pub(crate) issued: Issued,
     pub(crate) timing: Timing,
-    /// Where it was closed before the watermark came so far: when it is gone by the clock.
+    /// Where the watermark may never come so far: when it is gone by the clock.
     pub(crate) gone_at: Option<Span>,
     /// Records that came for it in the round that runs. Cleared at its end.
     pub(crate) late: u32,
@@ -245,7 +245,7 @@ impl Sessions {
     /// its end.
     fn close(&mut self, cut: Cut, is_passed: bool, now: Now, outlet: &mut Outlet<'_>) {
         let rules = &outlet.frame.rules;
-        let gone_at = rules.forgotten_at(now.active).filter(|_| !is_passed);
+        let gone_at = rules.forgotten_at(now.active, is_passed);
         let own = self.entries.get(..cut.records).unwrap_or_default();
         let is_told = own.iter().any(|entry| entry.marks.is_told());
         let old = if is_told { self.early_telling(rules) } else { None };

@@ -168,6 +168,14 @@ impl Release {
     }
 }
 
+impl Bounds {
+    /// Whether sources may have to wait for room.
+    pub(crate) fn may_pause(&self) -> bool {
+        let is_bounded = self.sessions.or(self.bytes).is_some();
+        is_bounded && self.policy == OverflowPolicy::PauseSource
+    }
+}
+
 impl SequenceSpec {
     /// The names of the fields of records that it reads, each once.
     pub fn fields(&self) -> Vec<&str> {

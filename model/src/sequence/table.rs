@@ -300,7 +300,6 @@ impl SequenceTable {
                 return Flow::More;
             }
         }
-        self.settle_output();
         Flow::Done
     }
 
@@ -488,7 +487,15 @@ impl Fires for SequenceTable {
             Otherwise::Tick(now) => {
                 // The same tick again, for the next slice, adds nothing.
                 self.tick(*now);
-                Ok(if self.has_cycles { Flow::Done } else { self.run_clock(fired, symbols) })
+                // Sources that wait for room end no cycle: the clock makes some at once.
+                if self.has_cycles && !self.is_full() {
+                    return Ok(Flow::Done);
+                }
+                let flow = self.run_clock(fired, symbols);
+                if flow == Flow::Done && !self.has_cycles {
+                    self.settle_output();
+                }
+                Ok(flow)
             }
         }
     }

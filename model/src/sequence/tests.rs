@@ -5,6 +5,7 @@ use super::machine_tests::wifi;
 use super::spec::{Bounds, OutputTime, OverflowPolicy, Release, SequenceSpec, StepSpec};
 use crate::account::StageAccount;
 use crate::aggregate::Function;
+use crate::cold::{MemoryPages, Pages};
 use crate::image::Log;
 use crate::pane::{PaneKind, Timing};
 use crate::plan::{AggregateSpec, Grouping, Job, KeyColumn, OfSpec, Plan};
@@ -15,6 +16,7 @@ use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark};
 use crate::value::{Type, Value};
 use crate::window::{Phase, WindowFn};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn span(millis: i64) -> Span {
@@ -480,6 +482,50 @@ fn what_has_no_room_is_closed_dropped_or_ends_the_run() {
         assert!(bytes <= 41_000, "{bytes}");
     }
     scene.end();
+}
+
+#[test]
+fn room_is_kept_whatever_a_round_brings() {
+    let bounds = Bounds { sessions: Some(1), bytes: None, policy: OverflowPolicy::EmitEarlyOldest };
+    let mut scene = Scene::new(SequenceSpec { bounds, ..wifi() }, 1_000);
+    scene.watermark(500);
+    // Both come late, and the first has made nothing due yet.
+    scene.records("400 a assoc ok; 410 b assoc ok").unwrap();
+    assert_eq!(scene.shard.sizes()[0].0, 1);
+    // What is lost in any case takes nobody's room.
+    scene.watermark(1_450);
+    assert!(scene.records("400 c assoc ok").unwrap().is_empty());
+    assert_eq!((scene.shard.sizes()[0].0, scene.account().expired), (1, 1));
+    scene.end();
+}
+
+#[test]
+fn sources_that_wait_for_sessions_that_were_told_do_not_wait_for_ever() {
+    let bounds = Bounds { sessions: Some(1), bytes: None, policy: OverflowPolicy::PauseSource };
+    let idle_timeout_processing = Some(span(600));
+    let mut scene = Scene::new(SequenceSpec { bounds, idle_timeout_processing, ..wifi() }, 1_000);
+    scene.records(GOOD).unwrap();
+    // It is closed, and kept; while sources wait the watermark goes no further.
+    assert_eq!(scene.watermark(150).len(), 1);
+    assert!(scene.shard.is_full());
+    scene.clock(1_600);
+    assert!(scene.shard.is_full());
+    scene.clock(200);
+    assert!(!scene.shard.is_full());
+    scene.end();
+}
+
+#[test]
+fn a_page_that_is_lost_fails_the_shard_and_hangs_nobody() {
+    let mut scene = Scene::new(wifi(), 0);
+    let pages = Arc::new(MemoryPages::default());
+    scene.shard.keep_within(Some(0), pages.clone()).unwrap();
+    scene.records(GOOD).unwrap();
+    assert_eq!(pages.count(), 1);
+    pages.retain(&BTreeSet::new()).unwrap();
+    let watermark = Watermark(EventTime::from_millis(1_000));
+    let error = scene.step(|shard, out| shard.watermark(watermark, out)).unwrap_err();
+    assert!(matches!(error, StageError::Page { .. }), "{error}");
 }
 
 #[test]

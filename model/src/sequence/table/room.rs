@@ -57,7 +57,10 @@ impl SequenceTable {
             if self.shelf.is_some() {
                 self.recall_due(self.deadlines.first(), |_| true, self.watermark.0);
             }
-            let (deadline, id) = self.deadlines.take(|_| true)?;
+            let Some((deadline, id)) = self.deadlines.take(|_| true) else {
+                // What came late in this round has registered nothing yet.
+                return self.touched.pop_front();
+            };
             let Some(actor) = self.actors.get_mut(id) else { continue };
             if actor.armed != Some(deadline) {
                 continue;

@@ -68,6 +68,9 @@ impl SequenceTable {
             None if self.shelf.is_some() => self.recall_actor(key),
             known => known,
         };
+        if known.is_none() && self.frame.rules.is_lost(&entry, self.watermark) {
+            return Fate::Expired;
+        }
         if !self.has_room(known.is_none()) && !self.make_room(known.is_none(), (fired, symbols)) {
             return Fate::Full;
         }
