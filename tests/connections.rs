@@ -325,11 +325,18 @@ fn true_sums(input: &Input, results: &Results) -> Sums {
 fn what_is_rolled_up_is_the_sum_of_the_true_verdicts_corrections_included() {
     let args = ["--lost-share", "0", "--bots", "0", "--late-share", "0.03", "--rate", "1"];
     let input = Input::generate(&args);
-    let results = input.run(&["pipeline.shards=2"]);
-    check_verdicts(&input, &results);
-    assert_eq!(told_sums(&results.panes), true_sums(&input, &results));
-    let corrections = results.sessions.values().filter(|it| it["kind"] == "correction");
-    assert!(corrections.count() > 20);
+    for (counts_at, time) in [("first", "t_first"), ("close", "t_closed")] {
+        let output_time = format!("sequence.sessions.output_time=\"{counts_at}\"");
+        let results = input.run(&["pipeline.shards=2", &output_time]);
+        check_verdicts(&input, &results);
+        assert_eq!(told_sums(&results.panes), true_sums(&input, &results), "{counts_at}");
+        let told = || results.sessions.values();
+        // What is corrected goes on counting where it was told first.
+        let (corrected, other): (Vec<_>, Vec<_>) =
+            told().partition(|session| session["kind"] == "correction");
+        assert!(corrected.len() > 20 && other.len() > 500);
+        assert!(other.iter().all(|session| session["event_time"] == session[time]), "{counts_at}");
+    }
 }
 
 #[test]
@@ -369,6 +376,19 @@ fn quantiles_and_reasons_are_those_of_the_true_sessions() {
                     name,
                     p,
                     steps().filter_map(|step| step.get("ms")).map(int).collect(),
+                );
+            }
+            let took = steps().filter_map(|step| step.get("ms")).map(|ms| int(ms) as f64);
+            let took: Vec<f64> = took.collect();
+            let mean_of =
+                |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / took.len() as f64;
+            let mean = mean_of(&mut took.iter().copied());
+            let variance = mean_of(&mut took.iter().map(|ms| (ms - mean).powi(2)));
+            for (name, exact) in [("mean", mean), ("deviation", variance.sqrt())] {
+                let told = values[name].as_f64().unwrap();
+                assert!(
+                    (told - exact).abs() <= 1e-9 * exact,
+                    "{network} {step} {name}: {told} {exact}"
                 );
             }
             let mut reasons: BTreeMap<String, i64> = BTreeMap::new();

@@ -275,6 +275,46 @@ fn print_writes_only_the_panes_that_came_each_with_its_line() {
 }
 
 #[test]
+fn sessions_are_printed_as_sinks_write_them() {
+    let text = "\
+record @0 {\"network\":\"n\",\"client\":\"c\",\"ap\":\"x\",\"step\":\"assoc\",\"status\":\"request\"}
+record @20 {\"network\":\"n\",\"client\":\"c\",\"ap\":\"x\",\"step\":\"assoc\",\"status\":\"ok\"}
+record @50 {\"network\":\"n\",\"client\":\"c\",\"ap\":\"x\",\"step\":\"dns\",\"status\":\"answer\"}
+watermark 10m
+";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.txt");
+    fs::write(&path, text).unwrap();
+    let pipeline = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/connections.toml");
+    let output = run(&["--print"], &pipeline, &[&path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let sessions: Vec<_> = lines.iter().filter(|line| line["stage"] == "sessions").collect();
+    assert_eq!(sessions.len(), 1, "{lines:?}");
+    let session = sessions[0];
+    for (member, value) in [
+        ("kind", "final".into()),
+        ("revision", 0.into()),
+        ("outcome", "connected".into()),
+        ("time_to_connect_ms", serde_json::Value::from(50)),
+        ("close_cause", "idle".into()),
+        ("line", 4.into()),
+    ] {
+        assert_eq!(session[member], value, "{member} of {session}");
+    }
+    assert_eq!(session["session_id"].as_str().map(str::len), Some(16));
+    assert_eq!(session["steps"][0]["step"], "assoc");
+    assert_eq!(session["steps"][0]["duration_ms"], 20);
+    assert_eq!(session["steps"][1]["step"], "dns");
+    // The rows of its groups stay panes.
+    assert!(
+        lines.iter().any(|line| line["stage"] == "connects" && line["window"]["end"] == 60_000)
+    );
+}
+
+#[test]
 fn bless_writes_what_came_and_keeps_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.txt");

@@ -2,7 +2,7 @@
 //! told in the end is what comes of all records sorted, cut and run through the chain; what comes
 //! late is corrected by the rules; and what reads sessions is always the sum over those that are told.
 
-use crate::chains::{BOUNDLESS, KEY, STEP_FIELDS, groupings, marks, specs};
+use crate::chains::{KEY, STEP_FIELDS, groupings, marks, specs};
 use crate::config;
 use crate::told::{held, is_early, is_told, live, sorted};
 use crate::world::World;
@@ -258,6 +258,16 @@ impl Case {
 
 /// Plays some steps.
 fn play(world: &mut World, case: &Case, steps: &[Step], restarts: bool) {
+    play_watched(world, case, (steps, restarts), |_| ());
+}
+
+/// Plays some steps, with a look at the node after each.
+fn play_watched(
+    world: &mut World,
+    case: &Case,
+    (steps, restarts): (&[Step], bool),
+    mut look: impl FnMut(&World),
+) {
     let job = case.job();
     let mut now = 0;
     for step in steps {
@@ -275,6 +285,7 @@ fn play(world: &mut World, case: &Case, steps: &[Step], restarts: bool) {
             Step::Restart if restarts => world.restart_anyhow(),
             Step::Restart => {}
         }
+        look(world);
     }
 }
 
@@ -434,7 +445,8 @@ proptest! {
     /// sums right, every record accounted for, nothing left.
     #[test]
     fn bounds_and_the_clock_break_no_sum(
-        case in cases(Order::Late), sessions in prop::option::of(1_u64..4), policy in 0_usize..3,
+        case in cases(Order::Late), sessions in prop::option::of(1_u64..4),
+        bytes in prop::option::of(1_u64..2_000), policy in 0_usize..3,
         idle in prop::option::of(1_i64..200), budget in prop::option::of(Just(1_usize)),
     ) {
         let mut case = case;
@@ -443,18 +455,38 @@ proptest! {
         // Sources that wait need the clock.
         let idle = idle.or((policy == OverflowPolicy::PauseSource).then_some(50));
         case.spec.idle_timeout_processing = idle.map(Span::from_millis);
-        case.spec.bounds = Bounds { sessions, policy, ..BOUNDLESS };
+        case.spec.bounds = Bounds { sessions, bytes, policy };
         if idle.is_some() && matches!(case.spec.release, Release::BoundedWait(_)) {
             case.spec.release = Release::BoundedWait(Span::from_millis(100));
         }
-        if sessions.is_some() {
+        if sessions.is_some() || bytes.is_some() {
             case.shards = 1;
         }
         let mut world = case.world();
         world.keep_within(budget);
-        play(&mut world, &case, &case.steps, false);
+        let mut most = (0, 0);
+        play_watched(&mut world, &case, (&case.steps, false), |world| {
+            let used = world.sequence();
+            most = (most.0.max(used.sessions), most.1.max(used.bytes));
+        });
         world.end();
         check_sums(&case, &world)?;
+        if policy != OverflowPolicy::PauseSource {
+            // The key of the last record, and its records until it is their turn.
+            let own = 600 + 56 * 2 * case.spec.max_events_per_session as usize;
+            prop_assert!(sessions.is_none_or(|sessions| most.0 <= sessions as usize), "{most:?}");
+            prop_assert!(bytes.is_none_or(|bytes| most.1 <= bytes as usize + own), "{most:?}");
+        }
+        let account = &world.accounts()[world.plan.stage("sessions").unwrap().id.index()];
+        let records = case.rounds().iter().map(|round| match round {
+            Round::Records(records) => records.len() as u64,
+            Round::Watermark(_) => 0,
+        }).sum::<u64>();
+        let fates = [
+            account.on_time, account.late, account.late_no_effect, account.duplicate,
+            account.expired, account.overflow, account.unknown_step,
+        ];
+        prop_assert_eq!(fates.iter().sum::<u64>(), records, "{:?}", account);
     }
 }
 

@@ -16,6 +16,7 @@ use nilometer_model::node::is_behind;
 use nilometer_model::pane::{PaneBatch, PaneMeta, StageId};
 use nilometer_model::plan::{Job, Plan};
 use nilometer_model::row::{Position, RowBatch};
+use nilometer_model::sequence::SequenceUse;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark, Output, Shard};
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::{ProcessingTime, Span, Watermark};
@@ -467,6 +468,14 @@ impl World {
     /// Whether no shard holds anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.shards.iter().all(Shard::is_empty)
+    }
+
+    /// What the sequences of all shards keep.
+    pub(crate) fn sequence(&self) -> SequenceUse {
+        let mut all = SequenceUse::default();
+        let used = self.shards.iter().flat_map(Shard::sequences);
+        used.for_each(|(_, used)| all.merge(&used));
+        all
     }
 
     /// Accounts by stage, over all shards.

@@ -254,7 +254,6 @@ fn fates(world: &mut World, stage: &Stage) -> Fates {
     for unit in &world.node.shards {
         let account: StageAccount = unit.node.shard().accounts()[stage.id.index()].clone();
         for (count, probe) in [
-            (account.late_no_effect, "late record of a session changes nothing"),
             (account.duplicate, "copy of a record of a session"),
             (account.unknown_step, "record of a step that is not known"),
             (account.overflow, "record of a session has no room"),

@@ -27,7 +27,6 @@ pub use csv_rows::columns as csv_columns;
 pub(crate) use late::LateText;
 pub use late::{LateWriter, write_record};
 pub use pane_json::write_pane;
-pub use session_json::write_session;
 pub use table::{TableSettings, TableSink};
 
 use crate::sink::{Held, Receipt, Sink, SinkError};
@@ -150,9 +149,6 @@ impl PaneText {
         out: &mut String,
     ) {
         match self {
-            Self::Pane if stage.sequence.is_some() => {
-                write_session(pipeline, stage, pane, symbols, out);
-            }
             Self::Pane => write_pane(pipeline, stage, pane, symbols, out),
             Self::Summary(summaries) => summaries.write(stage, pane, symbols, out),
             Self::Csv(rows) => rows.write(stage, pane, symbols, out),

@@ -2,13 +2,15 @@
 //! order, their names or their meaning, and none is ever left out.
 
 use crate::panes::PaneRef;
+use crate::panes::session_json::write_session;
 use crate::panes::value::{OTHER, bound, is_void, write_int, write_json, write_result};
 use nilometer_model::plan::Stage;
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::{EventTime, Window};
 use nilometer_model::value::write_json_text;
 
-/// Appends `pane` of `stage` of the pipeline called `pipeline`, without a line end.
+/// Appends `pane` of `stage` of the pipeline called `pipeline`, without a line end: of a sequence the
+/// record of a session.
 pub fn write_pane(
     pipeline: &str,
     stage: &Stage,
@@ -16,6 +18,9 @@ pub fn write_pane(
     symbols: &Symbols,
     out: &mut String,
 ) {
+    if let Some(sequence) = &stage.sequence {
+        return write_session(pipeline, (stage, sequence), (pane, symbols), out);
+    }
     write_head(pipeline, stage, (pane, symbols), out);
     out.push_str("},\"window\":");
     write_window(pane.meta.window, out);

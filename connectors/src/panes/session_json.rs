@@ -24,14 +24,12 @@ const fn kind(meta: &PaneMeta) -> &'static str {
 }
 
 /// Appends `pane` of `stage`, a sequence, of the pipeline called `pipeline`, without a line end.
-pub fn write_session(
+pub(super) fn write_session(
     pipeline: &str,
-    stage: &Stage,
-    pane: PaneRef<'_>,
-    symbols: &Symbols,
+    (stage, sequence): (&Stage, &SequenceInput),
+    (pane, symbols): (PaneRef<'_>, &Symbols),
     out: &mut String,
 ) {
-    let Some(sequence) = &stage.sequence else { return };
     write_head(pipeline, stage, (pane, symbols), out);
     let record = Record { stage, sequence, pane, symbols };
     out.push_str("},\"session_id\":");

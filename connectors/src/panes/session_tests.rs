@@ -1,7 +1,7 @@
 //! Sessions as JSON: every kind of record, against lines written by hand from the description.
 
-use super::session_json::write_session;
 use super::tests::plan_of;
+use super::write_pane;
 use super::*;
 use nilometer_model::plan::{Grouping, KeyColumn};
 use nilometer_model::row::{Position, RowBatch};
@@ -118,7 +118,7 @@ fn every_kind_of_record_is_written_as_described() {
             let stage = &plan.stages[batch.stage.index()];
             for pane in panes(batch, stage) {
                 let mut line = String::new();
-                write_session("flows \"x\"", stage, pane, &symbols, &mut line);
+                write_pane("flows \"x\"", stage, pane, &symbols, &mut line);
                 // A name is a hash: the same in all lines, and all that is known of it.
                 let rest = line.strip_prefix(HEAD).unwrap();
                 let (name, rest) = rest.split_at(18);

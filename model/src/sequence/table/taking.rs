@@ -56,6 +56,14 @@ impl SequenceTable {
         self.scratch = scratch;
     }
 
+    /// The actor of a key, wherever it is.
+    fn look_up(&mut self, hash: u64, key: &[u64]) -> Option<ActorId> {
+        match self.actors.find(hash, key) {
+            None if self.shelf.is_some() => self.recall_actor(key),
+            known => known,
+        }
+    }
+
     /// One record comes to its key.
     fn enter(
         &mut self,
@@ -64,18 +72,18 @@ impl SequenceTable {
         (fired, symbols): (&mut Fired, &Symbols),
     ) -> Fate {
         let hash = self.actors.hash(key);
-        let known = match self.actors.find(hash, key) {
-            None if self.shelf.is_some() => self.recall_actor(key),
-            known => known,
-        };
+        let mut known = self.look_up(hash, key);
         if known.is_none() && self.frame.rules.is_lost(&entry, self.watermark) {
             return Fate::Expired;
         }
-        if !self.has_room(known.is_none()) && !self.make_room(known.is_none(), (fired, symbols)) {
-            return Fate::Full;
+        if !self.has_room(known.is_none()) {
+            if !self.make_room(known.is_none(), (fired, symbols)) {
+                return Fate::Full;
+            }
+            // What made room may have been this key's, or has put it into a page.
+            known = self.look_up(hash, key);
         }
-        // What made room may have been this key's.
-        let id = match known.filter(|id| self.actor(*id).is_some()) {
+        let id = match known {
             Some(id) => id,
             None => self.insert(hash, key),
         };
