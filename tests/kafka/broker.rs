@@ -1,6 +1,7 @@
 //! A real broker for tests, by `tests/services/kafka`, and what a test does with one: topics, records,
 //! what a group has committed.
 
+use crate::run::PATIENCE;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::{ClientContext, DefaultClientContext};
@@ -15,10 +16,13 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a question to the broker may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(20);
+
+/// The level of isolation that shows what transactions have committed.
+const COMMITTED: &str = "read_committed";
 
 /// A broker that ends with this process.
 pub(crate) struct Broker {
@@ -58,7 +62,7 @@ static SHARED: LazyLock<Broker> = LazyLock::new(|| {
 /// One record to produce: partition, timestamp, key, value.
 pub(crate) type Given<'a> = (i32, i64, Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// A reader of committed records that goes on where it was.
+/// A reader that goes on where it was.
 pub(crate) struct Follower {
     consumer: BaseConsumer,
     taken: Vec<Taken>,
@@ -76,6 +80,16 @@ impl Follower {
 
     pub(crate) fn count(&mut self) -> usize {
         self.taken().len()
+    }
+
+    /// Waits until more than `before` have been seen.
+    pub(crate) fn wait(&mut self, before: usize) {
+        let since = Instant::now();
+        while self.taken.len() <= before {
+            assert!(since.elapsed() < PATIENCE, "there are never more than {before}");
+            let found = self.consumer.poll(Duration::from_millis(50)).and_then(Result::ok);
+            self.taken.extend(found.map(|message| Taken::of(&message)));
+        }
     }
 }
 
@@ -225,11 +239,12 @@ impl Broker {
         consumer.fetch_watermarks(topic, 0, ANSWER).is_ok_and(|(low, high)| high > low)
     }
 
-    /// A reader of all that is committed in a topic, and of how many partitions.
-    fn reader(&self, topic: &str) -> (BaseConsumer, usize) {
+    /// A reader of a whole topic, and of how many partitions; at this level of isolation.
+    fn reader(&self, topic: &str, level: &str) -> (BaseConsumer, usize) {
         let options = [
             ("group.id", "test"),
-            ("isolation.level", "read_committed"),
+            ("isolation.level", level),
+            ("reconnect.backoff.max.ms", "500"),
             ("enable.partition.eof", "true"),
         ];
         let consumer: BaseConsumer = self.config(&options).create().unwrap();
@@ -243,14 +258,19 @@ impl Broker {
         (consumer, partitions.len())
     }
 
-    /// What comes to a topic, from its beginning on.
+    /// What is committed in a topic, from its beginning on.
     pub(crate) fn follow(&self, topic: &str) -> Follower {
-        Follower { consumer: self.reader(topic).0, taken: Vec::new() }
+        Follower { consumer: self.reader(topic, COMMITTED).0, taken: Vec::new() }
+    }
+
+    /// What comes to a topic, also in transactions that are open or came to nothing.
+    pub(crate) fn follow_all(&self, topic: &str) -> Follower {
+        Follower { consumer: self.reader(topic, "read_uncommitted").0, taken: Vec::new() }
     }
 
     /// All records of a topic that a reader of committed records sees, partition by partition.
     pub(crate) fn read(&self, topic: &str) -> Vec<Taken> {
-        let (consumer, mut open) = self.reader(topic);
+        let (consumer, mut open) = self.reader(topic, COMMITTED);
         let mut taken = Vec::new();
         while open > 0 {
             match consumer.poll(ANSWER).unwrap() {

@@ -32,11 +32,12 @@ topics = ["once"]
 group = "once-readers"
 format = "netflow"
 exporter = "192.0.2.1"
-options = {{ "fetch.message.max.bytes" = 10000, "queued.min.messages" = 100 }}
+options = {{ "fetch.message.max.bytes" = 10000, "queued.min.messages" = 100, "reconnect.backoff.max.ms" = 500 }}
 {until}
 [source.watermark]
 kind = "bounded"
 out_of_orderness = "0s"
+max_future_skew = "off"
 [[group]]
 name = "by_interface"
 key = ["if_index"]
@@ -49,6 +50,7 @@ name = "out"
 kind = "kafka"
 brokers = "{address}"
 topic = "once-sums"
+options = {{ "reconnect.backoff.max.ms" = 500 }}
 [state]
 dir = "state"
 epoch = "100ms"

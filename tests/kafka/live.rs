@@ -93,7 +93,8 @@ fn brokers_that_go_away_are_waited_for() {
     book.fill(2, (0, 3_000));
     broker.produce("outage", &book.records());
     broker.stop();
-    let source = "[source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\"";
+    let source = "options = { \"reconnect.backoff.max.ms\" = 500 }\n\
+                  [source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\"";
     let place = Place::new(&sums(&broker.address, "outage", source));
     let mut run = place.start(&[]);
     run.hear("cannot reach Kafka");

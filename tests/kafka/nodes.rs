@@ -1,7 +1,7 @@
 //! Two nodes in one group: each reads its partitions and no others, gets them back after a kill, and
 //! says what is wrong where the group would give it what it cannot go on with.
 
-use crate::broker::Broker;
+use crate::broker::{Broker, Follower};
 use crate::place::Place;
 use crate::restart::Dice;
 use crate::run::{Book, Results, Running, results_of, sums_to_topic};
@@ -31,6 +31,7 @@ struct Nodes {
     pipeline: String,
     book: Book,
     produced: usize,
+    out: Follower,
 }
 
 impl Nodes {
@@ -40,7 +41,8 @@ impl Nodes {
         broker.topic(&format!("{name}-sums"), 2);
         let pipeline = sums_to_topic(&broker.address, name, (SOURCE, "")) + MORE;
         let pipeline = pipeline.replace("shards = 2", "shards = 2\nshard_by = [\"k\"]");
-        Self { broker, name, pipeline, book: Book::default(), produced: 0 }
+        let out = broker.follow(&format!("{name}-sums"));
+        Self { broker, name, pipeline, book: Book::default(), produced: 0, out }
     }
 
     fn place(&self) -> Place {
@@ -62,8 +64,8 @@ impl Nodes {
     }
 
     /// What has come out, each pane once.
-    fn results(&self) -> Results {
-        results_of(self.broker, &format!("{}-sums", self.name))
+    fn results(&mut self) -> Results {
+        results_of(self.out.taken())
     }
 
     /// What has to come out of windows that are certainly complete.
@@ -73,7 +75,7 @@ impl Nodes {
         self.book.results.clone().into_iter().filter(|((_, start), _)| *start < end).collect()
     }
 
-    fn is_all_out(&self) -> bool {
+    fn is_all_out(&mut self) -> bool {
         let (found, complete) = (self.results(), self.complete());
         complete.iter().all(|(key, values)| found.get(key) == Some(values))
     }

@@ -26,7 +26,7 @@ fn complete(book: &Book, records: i64) -> Results {
 
 /// Whether each complete window is in the topic as it should be.
 fn has_all(broker: &Broker, topic: &str, (book, records): (&Book, i64)) -> bool {
-    let found = results_of(broker, topic);
+    let found = results_of(&broker.read(topic));
     complete(book, records).iter().all(|(place, result)| found.get(place) == Some(result))
 }
 
@@ -37,7 +37,7 @@ fn brokers_that_go_away_hold_results_up_and_lose_none() {
     from.topic("away", 1);
     to.stop();
     let sink = "create = { partitions = 2, replication = 1 }\ntransaction_timeout = \"3s\"\n\
-                options = { \"delivery.timeout.ms\" = 1500 }";
+                options = { \"delivery.timeout.ms\" = 1500, \"reconnect.backoff.max.ms\" = 500 }";
     let place = Place::new(&pipeline(&to, "away", sink));
     let mut run = place.start(&[]);
     let mut book = Book::default();
@@ -77,28 +77,35 @@ fn a_topic_that_is_not_there_is_waited_for() {
     run.stop();
 }
 
-/// The process stands still again and again, until the brokers have ended a transaction of it.
+/// The process stands still while a transaction of it is open, for longer than the brokers wait; again if
+/// it was at its end.
 #[test]
 fn a_transaction_that_the_brokers_end_is_written_again() {
     let (from, folder) = (Broker::shared(), tempfile::tempdir().unwrap());
     let cleanup = "transaction.abort.timed.out.transaction.cleanup.interval.ms=100";
     let to = Broker::start_in(folder.path(), &[cleanup]);
     from.topic("long", 1);
-    let sink = "create = { partitions = 2, replication = 1 }\ntransaction_timeout = \"1s\"";
-    let place = Place::new(&pipeline(&to, "long", sink));
+    to.topic("long-sums", 2);
+    // A result of every record, so that a transaction has much to write.
+    let text = pipeline(&to, "long", "transaction_timeout = \"1s\"");
+    let mode = "mode = \"accumulating\"";
+    let place = Place::new(&text.replace(mode, &format!("{mode}\ntrigger = {{ count = 1 }}")));
     let mut run = place.start(&[]);
+    let mut written = to.follow_all("long-sums");
     let mut book = Book::default();
     let mut records = 0;
     while !run.said.contains("a transaction came to nothing") {
-        assert!(records < 600_000, "{}", run.said);
+        assert!(records < 300_000, "{}", run.said);
+        let before = written.count();
         let mut more = Book::default();
         more.fill(1, (records, 5_000));
         from.produce("long", &more.records());
         book.fill(1, (records, 5_000));
         records += 5_000;
-        run.listen(Duration::from_millis(20 + u64::try_from(records / 1_000).unwrap() % 80));
+        written.wait(before);
         run.signal("-STOP");
-        run.listen(Duration::from_millis(1_500));
+        // The time that it has, and twice that until the brokers have looked.
+        run.listen(Duration::from_millis(1_000 + 2 * 100));
         run.signal("-CONT");
         run.listen(Duration::from_millis(200));
     }

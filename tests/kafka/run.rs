@@ -1,6 +1,6 @@
 //! The program over topics: a pipeline in a folder, started, watched and stopped.
 
-use crate::broker::Broker;
+use crate::broker::Taken;
 use crate::place::Place;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,11 +67,10 @@ pub(crate) fn result(pane: &Json) -> ((String, i64), (i64, i64)) {
     ((key, window), (number(&values["n"]), number(&values["sum"])))
 }
 
-/// The last result of each key and window in a topic, each of whose panes is there once.
-pub(crate) fn results_of(broker: &Broker, topic: &str) -> Results {
-    let taken = broker.read(topic);
+/// The last result of each key and window among records, each of whose panes is there once.
+pub(crate) fn results_of(taken: &[Taken]) -> Results {
     let mut identities = BTreeSet::new();
-    for record in &taken {
+    for record in taken {
         assert!(identities.insert(record.identity()), "twice: {record:?}");
     }
     taken.iter().map(|record| result(&record.json())).collect()
