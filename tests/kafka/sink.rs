@@ -1,6 +1,6 @@
 //! Results in a topic: what a record is, and what else is kept in topics.
 
-use crate::broker::Broker;
+use crate::broker::{Broker, Taken};
 use crate::place::Place;
 use crate::run::sums_to_topic;
 use serde_json::{Value as Json, json};
@@ -79,6 +79,108 @@ fn what_is_replaced_needs_no_tombstone_and_what_leaves_a_list_has_one() {
     };
     assert_eq!(of("b"), [true, false], "it has left the list: {taken:?}");
     assert_eq!(of("a"), [true]);
+}
+
+/// Sessions of orders out of topic `{topic}`, into `{topic}-sums`.
+fn orders(address: &str, topic: &str, retractions: &str) -> String {
+    format!(
+        r#"
+[pipeline]
+name = "{topic}"
+[[source]]
+kind = "kafka"
+brokers = "{address}"
+topics = ["{topic}"]
+group = "{topic}-readers"
+format = "json"
+{BOUNDED}
+[record]
+time = "ts"
+fields = {{ order = "text", step = "text", status = "text" }}
+[[sequence]]
+name = "orders"
+key = ["order"]
+status = "status"
+ends = ["cancelled"]
+idle_timeout = "10s"
+max_session_duration = "1h"
+allowed_lateness = "1h"
+sinks = ["out"]
+[[sequence.steps]]
+name = "placed"
+success = ["done"]
+[[sequence.steps]]
+name = "paid"
+success = ["done"]
+[[sink]]
+name = "out"
+kind = "kafka"
+brokers = "{address}"
+topic = "{topic}-sums"
+create = {{ partitions = 3, replication = 1 }}
+retractions = "{retractions}"
+{STATE}"#
+    )
+}
+
+/// A session that was abandoned, and is complete once a late record has come; one that stays.
+#[test]
+fn sessions_are_told_by_name_and_corrected() {
+    let broker = Broker::shared();
+    let inserted = |revision, outcome| ("insert".to_owned(), revision, outcome);
+    let (abandoned, connected) = ("abandoned".to_owned(), "connected".to_owned());
+    let replaced = vec![inserted(0, abandoned.clone()), inserted(1, connected.clone())];
+    let mut taken_back = replaced.clone();
+    taken_back.insert(1, ("retract".to_owned(), 0, abandoned));
+    for (retractions, expected) in [("records", taken_back), ("tombstones", replaced)] {
+        let topic = format!("orders-{retractions}");
+        broker.topic(&topic, 1);
+        let put = |records: &[(i64, &str, &str)]| {
+            let text = |(time, order, step): &(i64, &str, &str)| {
+                format!(
+                    "{{\"ts\":{time},\"order\":\"{order}\",\"step\":\"{step}\",\"status\":\"done\"}}"
+                )
+            };
+            let values: Vec<_> = records.iter().map(text).collect();
+            let given: Vec<_> =
+                values.iter().map(|value| (0, 0, None, Some(value.as_bytes()))).collect();
+            broker.produce(&topic, &given);
+        };
+        let group = format!("{topic}-readers");
+        let read = |wanted| broker.committed(&group, &topic, 1) == [Some(wanted)];
+        let place = Place::new(&orders(&broker.address, &topic, retractions));
+        put(&[(1_000, "a", "placed"), (1_500, "b", "placed"), (2_000, "b", "paid")]);
+        put(&[(60_000, "z", "placed")]);
+        let mut run = place.start(&[]);
+        run.until("the first sessions are out", || read(4));
+        put(&[(3_000, "a", "paid")]);
+        run.until("the correction is out", || read(5));
+        run.stop();
+        let taken = broker.read(&format!("{topic}-sums"));
+        let of = |order: &str| {
+            let order = json!({ "order": order });
+            taken.iter().filter(|taken| taken.json()["key"] == order).collect::<Vec<_>>()
+        };
+        let told = |record: &&Taken| {
+            let session = record.json();
+            let revision = session["revision"].as_i64().unwrap();
+            let outcome = session["outcome"].as_str().unwrap().to_owned();
+            (record.headers["nilometer.kind"].clone(), revision, outcome)
+        };
+        assert_eq!(of("a").iter().map(told).collect::<Vec<_>>(), expected, "{retractions}");
+        assert_eq!(of("b").iter().map(told).collect::<Vec<_>>(), [inserted(0, connected.clone())]);
+        assert_eq!(taken.len(), expected.len() + 1, "what goes on is not told");
+        // Whatever becomes of a session lies under its name, in one partition.
+        let session = of("a")[0].json();
+        let key = json!({
+            "pipeline": topic, "stage": "orders", "key": session["key"], "session_id": session["session_id"]
+        });
+        for record in of("a") {
+            assert_eq!(serde_json::from_str::<Json>(&record.key).unwrap(), key);
+            assert_eq!(record.partition, of("a")[0].partition);
+        }
+        assert_ne!(of("b")[0].key, of("a")[0].key);
+    }
 }
 
 /// Reads three records, lets their results out, and then reads one that comes late; what was said.
