@@ -233,6 +233,12 @@ impl Broker {
         assert_eq!(reports.delivered, records.len(), "{topic}");
     }
 
+    /// The offset behind the last record of a partition.
+    pub(crate) fn end(&self, topic: &str, partition: i32) -> i64 {
+        let consumer: BaseConsumer = self.config(&[("group.id", "test")]).create().unwrap();
+        consumer.fetch_watermarks(topic, partition, ANSWER).unwrap().1
+    }
+
     /// Whether a topic is there, and has records.
     pub(crate) fn has(&self, topic: &str) -> bool {
         let consumer: BaseConsumer = self.config(&[("group.id", "test")]).create().unwrap();
@@ -245,6 +251,7 @@ impl Broker {
             ("group.id", "test"),
             ("isolation.level", level),
             ("reconnect.backoff.max.ms", "500"),
+            ("auto.offset.reset", "earliest"),
             ("enable.partition.eof", "true"),
         ];
         let consumer: BaseConsumer = self.config(&options).create().unwrap();

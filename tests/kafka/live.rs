@@ -2,7 +2,7 @@
 
 use crate::broker::Broker;
 use crate::place::Place;
-use crate::run::{Book, sums};
+use crate::run::{Book, Running, sums};
 use std::io::Read;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -138,44 +138,100 @@ fn a_topic_that_is_not_there_yet_is_waited_for() {
     run.stop();
 }
 
+/// A run over `records` records of topic `topic`, to their end, whose sink is a pipe; both hold little.
+struct Piped {
+    place: Place,
+    run: Running,
+    pipe: std::fs::File,
+}
+
+impl Piped {
+    fn start(topic: &str, records: i64, options: &str) -> Self {
+        let broker = Broker::shared();
+        broker.topic(topic, 2);
+        let mut book = Book::default();
+        book.fill(2, (0, records));
+        // A batch is fetched as a whole.
+        broker.produce_as(topic, &book.records(), &[("batch.num.messages", "100")]);
+        let source = format!(
+            "until = \"now\"\nqueue = \"64KiB\"\noptions = {{ {options} }}\n\
+             [source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\""
+        );
+        let pipeline = sums(&broker.address, topic, &source)
+            .replace("fixed = \"1s\"", "fixed = \"10ms\"")
+            .replace("path = \"out.ndjson\"", "path = \"pipe\"");
+        let limits =
+            "\n[limits]\nbatch_records = 500\nin_flight_records = 1000\noutput_bytes = \"16KiB\"\n";
+        let place = Place::new(&(pipeline + limits));
+        let made = Command::new("mkfifo").arg(place.path("pipe")).status().unwrap();
+        assert!(made.success());
+        let run = place.start(&[]);
+        let pipe = std::fs::File::open(place.path("pipe")).unwrap();
+        Self { place, run, pipe }
+    }
+
+    /// Takes what comes out of the pipe, to the end of the run; what was said, and the panes.
+    fn end(self) -> (Place, String, String) {
+        let Self { place, run, mut pipe } = self;
+        let panes = std::thread::spawn(move || {
+            let mut panes = String::new();
+            pipe.read_to_string(&mut panes).unwrap();
+            panes
+        });
+        let said = run.end(0);
+        (place, said, panes.join().unwrap())
+    }
+}
+
 /// The sink takes nothing for three times as long as the group waits for a poll.
 #[test]
 fn a_sink_that_hangs_stops_the_reading_and_not_the_polling() {
     const INTERVAL: Duration = Duration::from_secs(10);
-    let broker = Broker::shared();
-    broker.topic("hang", 2);
-    let mut book = Book::default();
-    book.fill(2, (0, 30_000));
-    broker.produce("hang", &book.records());
     let millis = INTERVAL.as_millis();
-    let source = format!(
-        "until = \"now\"\nqueue = \"64KiB\"\n\
-         options = {{ \"max.poll.interval.ms\" = {millis}, \"session.timeout.ms\" = {millis}, \
-         \"heartbeat.interval.ms\" = 500 }}\n\
-         [source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\""
+    let options = format!(
+        "\"max.poll.interval.ms\" = {millis}, \"session.timeout.ms\" = {millis}, \
+         \"heartbeat.interval.ms\" = 500"
     );
-    let pipeline = sums(&broker.address, "hang", &source)
-        .replace("fixed = \"1s\"", "fixed = \"10ms\"")
-        .replace("path = \"out.ndjson\"", "path = \"pipe\"");
-    let limits =
-        "\n[limits]\nbatch_records = 500\nin_flight_records = 1000\noutput_bytes = \"16KiB\"\n";
-    let place = Place::new(&(pipeline + limits));
-    let made = Command::new("mkfifo").arg(place.path("pipe")).status().unwrap();
-    assert!(made.success());
-    let mut run = place.start(&[]);
-    let mut pipe = std::fs::File::open(place.path("pipe")).unwrap();
-    run.listen(INTERVAL * 3);
-    let panes = std::thread::spawn(move || {
-        let mut panes = String::new();
-        pipe.read_to_string(&mut panes).unwrap();
-        panes
-    });
-    let said = run.end(0);
-    let panes = panes.join().unwrap();
+    let mut piped = Piped::start("hang", 30_000, &options);
+    piped.run.listen(INTERVAL * 3);
+    let (place, said, panes) = piped.end();
     assert!(!said.contains("lost touch") && !said.contains("tries again"), "{said}");
     assert_eq!(place.summary()["records"]["accepted"], 30_000);
     // Far more than pipe and credits hold.
     assert!(panes.len() > 1 << 20, "{} bytes", panes.len());
     let sums = panes.lines().filter(|line| line.contains("\"index\":0"));
     assert!(sums.count() > 10_000);
+}
+
+/// The sink hangs, and meanwhile retention passes what has not been read yet.
+#[test]
+fn what_is_deleted_while_it_is_read_is_counted_and_named() {
+    const RECORDS: i64 = 60_000;
+    let broker = Broker::shared();
+    let options = "\"fetch.message.max.bytes\" = 10000, \"queued.min.messages\" = 100";
+    let mut piped = Piped::start("passed", RECORDS, options);
+    // Reading has begun, and pipe, credits and queue hold less than a tenth of the records.
+    piped.pipe.read_exact(&mut [0]).unwrap();
+    let end = |at| broker.end("passed", at);
+    let kept = 100;
+    (0..2).for_each(|at| broker.forget("passed", at, end(at) - kept));
+    let (place, said, _) = piped.end();
+    let summary = place.summary();
+    let lost = summary["marks"]["kafka_offsets_lost"].as_i64().unwrap();
+    let read = summary["records"]["accepted"].as_i64().unwrap();
+    assert_eq!(read + lost, RECORDS, "{said}");
+    assert!(read > 2 * kept && lost > RECORDS / 2, "{said}");
+    // Each gap once: from what was to be read next to what is left.
+    let mut named = 0;
+    for at in 0..2 {
+        let gap = format!("`passed/{at}` no longer has the offsets ");
+        let told: Vec<_> = said.lines().filter_map(|line| line.split_once(&gap)).collect();
+        assert_eq!(told.len(), 1, "{said}");
+        let offsets = told[0].1.split_once(':').unwrap().0;
+        let (first, last) = offsets.split_once(" to ").unwrap();
+        let (first, last): (i64, i64) = (first.parse().unwrap(), last.parse().unwrap());
+        assert_eq!(last, end(at) - kept - 1, "{said}");
+        named += last - first + 1;
+    }
+    assert_eq!(named, lost, "{said}");
 }

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// How long something that must happen may take.
@@ -191,6 +191,8 @@ impl Running {
     /// Waits for its end, which must come with `code`; what was said.
     pub(crate) fn end(mut self, code: i32) -> String {
         self.listen(PATIENCE);
+        let ended = self.lines.try_recv() == Err(TryRecvError::Disconnected);
+        assert!(ended, "it does not end; it said:\n{}", self.said);
         let found = self.child.wait().unwrap().code();
         assert_eq!(found, Some(code), "{}", self.said);
         std::mem::take(&mut self.said)

@@ -1,7 +1,7 @@
 //! Where partitions are read from: where one begins, where it goes on, and what the brokers no longer
 //! have of it.
 
-use super::{ANSWER, Poller, Track};
+use super::{ANSWER, Poller, Track, list};
 use crate::kafka::ears::names;
 use crate::kafka::partitions::{Log, Place, Start, Until};
 use crate::kafka::queue::{Known, name};
@@ -155,22 +155,28 @@ impl Poller {
         }
     }
 
-    /// Goes on where the brokers have something, in each partition of which they do not have what
-    /// was asked for.
+    /// The brokers do not have what was asked for in a partition, which the client has given up: each one
+    /// that may be it is begun anew, where they have something.
     pub(super) fn find_back(&mut self) {
+        let since = Instant::now();
         let known: Vec<_> = self.queue.lock().partitions.iter().map(Known::place).collect();
         for (number, (topic, partition)) in known.into_iter().enumerate() {
             let track = self.tracks.get(number).copied().filter(|track| track.is_ours);
             let Some(Track { next, .. }) = track else { continue };
-            let Some(log) = self.log(&topic, partition) else { continue };
-            let place = log.go_on(next);
-            if place.next != next
-                && self.consumer.seek(&topic, partition, Offset::Offset(place.next), ANSWER).is_ok()
-            {
-                self.calm = 0;
-                self.tell_gap(&name(&topic, partition), place);
-                self.go_on_at(number, place.next);
+            // The poll must go on: what is not answered soon is asked again when it is begun.
+            let log = if since.elapsed() < ANSWER { self.log(&topic, partition) } else { None };
+            if log.is_some_and(|log| log.go_on(next).next == next) {
+                continue;
             }
+            let place = (topic, partition);
+            if !self.is_shared() {
+                self.consumer.incremental_unassign(&list(std::slice::from_ref(&place))).ok();
+            }
+            if let Some(track) = self.tracks.get_mut(number) {
+                track.is_ours = false;
+            }
+            self.calm = 0;
+            self.given.push(place);
         }
     }
 }
