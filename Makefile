@@ -31,6 +31,7 @@ test: need-test
 	$(phase) clippy cargo clippy --workspace --all-targets --quiet -- -D warnings; \
 	$(phase) doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet; \
 	$(phase) broker tests/services/kafka fetch; \
+	$(phase) collector tests/services/otelcol build || [ $$? = 3 ]; \
 	$(phase) build cargo test --workspace --quiet --no-run; \
 	$(phase) tests cargo test --workspace --quiet; \
 	echo "== all of make test: ok after $$((SECONDS - start)) s"

@@ -160,7 +160,7 @@ impl Inputs<'_> {
             until: config.until,
             queue_bytes_max: config.queue_bytes_max,
             carrier: self.carriers.of_source(name),
-            is_traced: false,
+            is_traced: self.pipeline.telemetry.traced().is_some(),
         };
         let (layout, symbols) = (&self.pipeline.plan.row, self.symbols.clone());
         Ok(Box::new(KafkaSource::open(settings, layout, symbols)?))

@@ -35,5 +35,6 @@ pub mod supervision;
 pub mod test;
 mod test_documents;
 pub mod test_report;
+mod telemetry;
 mod text_table;
 pub mod topology;

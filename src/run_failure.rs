@@ -89,6 +89,9 @@ pub enum RunFailure {
     /// The actors cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// Spans have no thread to go by.
+    #[error("cannot start the thread of spans: {0}; raise the limit of processes, or leave `telemetry` out")]
+    Spans(#[source] io::Error),
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}; run it without limits on system calls")]
     Signals(#[source] io::Error),
@@ -135,6 +138,7 @@ impl RunFailure {
                 | StartError::WrongSink { .. },
             )
             | Self::Signals(_)
+            | Self::Spans(_)
             | Self::Imbalance(_)
             | Self::Totals(_) => 1,
             Self::NoSource { .. }
@@ -181,6 +185,7 @@ impl RunFailure {
             | Self::Admin(_)
             | Self::Start(_)
             | Self::Signals(_)
+            | Self::Spans(_)
             | Self::DrainTimeout { .. }
             | Self::Node(_)
             | Self::Imbalance(_)

@@ -26,11 +26,16 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 /// Opens the inputs and the outputs of `pipeline`, where it was left if it has a state. Sinks on the
-/// terminal write behind `bar`.
+/// terminal write behind `bar`; spans go to `tracing`.
 ///
 /// # Errors
 /// An input, an output or a table cannot be opened.
-pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Parts, RunFailure> {
+pub fn build(
+    pipeline: &Pipeline,
+    state: Option<State>,
+    tracing: Tracing,
+    bar: &Bar,
+) -> Result<Parts, RunFailure> {
     let shards = shards(pipeline);
     let checkpoint = state.as_ref().and_then(|state| state.part.checkpoint.as_ref());
     let symbols = Arc::new(Symbols::with_limit(pipeline.max_texts));
@@ -70,7 +75,7 @@ pub fn build(pipeline: &Pipeline, state: Option<State>, bar: &Bar) -> Result<Par
         dead_letters: dead_letters.map_err(RunFailure::DeadLetters)?,
         limits: pipeline.limits,
         state: state.map(|state| state.part),
-        tracing: Tracing::default(),
+        tracing,
     })
 }
 

@@ -142,6 +142,14 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
+    /// The name of this process among others that read the same, if it has one.
+    pub fn instance(&self) -> Option<&str> {
+        match self {
+            Self::Kafka(kafka) => Some(&kafka.instance),
+            Self::Files { .. } | Self::Udp { .. } | Self::Generator(_) => None,
+        }
+    }
+
     /// Whether the input may go on for ever.
     pub const fn is_live(&self) -> bool {
         match self {

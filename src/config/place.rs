@@ -102,7 +102,7 @@ impl Texts {
 
 /// Whether the setting called `name` is never shown.
 pub(crate) fn is_secret(name: &str) -> bool {
-    const SECRETS: [&str; 4] = ["password", "secret", "token", "key.pem"];
+    const SECRETS: [&str; 5] = ["password", "secret", "token", "key.pem", "headers"];
     let name = name.to_ascii_lowercase();
     SECRETS.iter().any(|secret| {
         name.strip_suffix(secret)
@@ -148,6 +148,7 @@ mod tests {
             ("client_secret", true),
             ("tokens", false),
             ("secretary", false),
+            ("headers", true),
             ("path", false),
         ] {
             assert_eq!(is_secret(name), expected, "{name}");

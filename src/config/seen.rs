@@ -14,7 +14,7 @@ pub struct AdminConfig {
 }
 
 /// What is told to a collector of OpenTelemetry.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TelemetryConfig {
     /// Where it is told; `None`: nowhere.
     pub otlp: Option<OtlpConfig>,
@@ -23,7 +23,7 @@ pub struct TelemetryConfig {
 }
 
 /// A collector that takes OTLP.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OtlpConfig {
     /// Its URL, which begins with `http://`.
     pub endpoint: Box<str>,
@@ -31,8 +31,21 @@ pub struct OtlpConfig {
     pub protocol: OtlpProtocol,
     /// How often metrics are sent; `None`: never.
     pub metrics: Option<Span>,
+    /// Which share of the traces that begin here is sent, from 0 for none to 1 for all.
+    pub traces: f64,
+    /// Whether the makers of records decide for the traces that go on with them.
+    pub parent_based: bool,
     /// How long a request may take.
     pub timeout: Span,
+    /// What requests carry: names and values, which are secrets.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+}
+
+impl TelemetryConfig {
+    /// Where spans go, if any do.
+    pub fn traced(&self) -> Option<&OtlpConfig> {
+        self.otlp.as_ref().filter(|otlp| otlp.traces > 0.0)
+    }
 }
 
 /// What a collector speaks.

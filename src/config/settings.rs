@@ -17,9 +17,9 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A setting; the value of a secret is forgotten.
+    /// A setting; the value of a secret, or of what is in one, is forgotten.
     pub fn new(path: &[String], value: Json, origin: Origin) -> Self {
-        let is_secret = path.last().is_some_and(|name| is_secret(name));
+        let is_secret = path.iter().any(|name| is_secret(name));
         let value = if is_secret { Json::from("***") } else { value };
         Self { path: join(path), value, origin }
     }

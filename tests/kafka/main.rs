@@ -9,6 +9,8 @@
 mod bench;
 mod bounded;
 mod broker;
+#[path = "../collector/mod.rs"]
+mod collector;
 mod kills;
 mod live;
 mod netflow;
@@ -20,3 +22,4 @@ mod restart;
 mod run;
 mod secure;
 mod sink;
+mod spans;

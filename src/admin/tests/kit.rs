@@ -7,6 +7,7 @@ use crate::progress::Bar;
 use crate::{state, topology};
 use actix::System;
 use nilometer_actors::node::{News, Node, Outcome};
+use nilometer_actors::trace::Tracing;
 use nilometer_connectors::source::{Polled, Position, Progress, Source, SourceError, State};
 use nilometer_model::epoch::Wish;
 use serde_json::Value as Json;
@@ -149,7 +150,7 @@ fn begin(pipeline: &Pipeline) -> (Node, Watched) {
     let bar = Bar::new(false);
     let asked = state::Asked { wish: Wish::Start, drops: &[] };
     let state = state::open_for(pipeline, asked).unwrap();
-    let mut parts = topology::build(pipeline, state, &bar).unwrap();
+    let mut parts = topology::build(pipeline, state, Tracing::default(), &bar).unwrap();
     for source in &mut parts.sources {
         let reader = std::mem::replace(&mut source.reader, Box::new(Nothing));
         source.reader = Box::new(Waiting(reader));

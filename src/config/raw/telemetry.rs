@@ -3,7 +3,7 @@
 use super::lists::Names;
 use super::quantity::{Limit, Period};
 use super::reader::Presence::{Default, Optional, Required};
-use super::scalar::raw_names;
+use super::scalar::{Ratio, raw_names};
 use super::table::raw_table;
 
 raw_table! {
@@ -29,12 +29,18 @@ raw_table! {
 raw_table! {
     /// A collector that takes OTLP.
     pub(crate) struct RawOtlp {
-        /// Its URL: of gRPC, or the base URL of HTTP, to which `/v1/metrics` is added.
+        /// Its URL: of gRPC, or the base URL of HTTP, to which `/v1/metrics` and `/v1/traces` are added.
         endpoint: String = Required,
         /// What it speaks: `grpc`, or `http` (protocol buffers).
         protocol: RawOtlpProtocol = Default("\"grpc\""),
         /// How often metrics are sent, or `"off"`.
         metrics: Limit = Default("\"10s\""),
+        /// Share of the traces that begin here which are sent, from 0, for none, to 1, for all.
+        traces: Ratio<1> = Default("1"),
+        /// Whether traces that begin elsewhere and go on here are sent if their beginning is; otherwise the share decides for them, too.
+        parent_based: bool = Default("true"),
+        /// Headers of requests, by name, such as `authorization`; their values are shown nowhere, and may be variables of the environment: `"Bearer ${TOKEN}"`.
+        headers: Names<String> = Default("{}"),
         /// How long a request to it may take; what it has not taken by then is given up and counted.
         timeout: Period = Default("\"5s\""),
     }

@@ -59,6 +59,28 @@ pub(crate) fn telemetry(raw: &RawConfig, problems: &mut Problems) -> Option<Tele
     Some(TelemetryConfig { otlp, resource: resource.collect() })
 }
 
+/// Headers that can be sent. Their values are secrets: no message shows them.
+fn headers(raw: &RawOtlp, problems: &mut Problems) -> Option<Vec<(Box<str>, Box<str>)>> {
+    let headers = raw.headers.value()?;
+    let mut is_whole = headers.is_whole;
+    for (name, value) in &headers.names {
+        let is_name = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
+        if name.value.is_empty() || !name.value.bytes().all(is_name) {
+            let message = format!("`{}` is no name of a header", name.value);
+            problems.add_with_help(name.place, message, "letters, digits, `-`, `_` and `.`");
+            is_whole = false;
+        }
+        if !value.value.bytes().all(|letter| letter == b' ' || letter.is_ascii_graphic()) {
+            let message = format!("header `{}` cannot be sent", name.value);
+            problems.add_with_help(name.place, message, "visible ASCII characters and spaces");
+            is_whole = false;
+        }
+    }
+    let headers = headers.names.iter();
+    let headers = headers.map(|(name, value)| (&*name.value, &*value.value));
+    is_whole.then(|| headers.map(|(name, value)| (name.into(), value.into())).collect())
+}
+
 fn otlp(raw: &RawOtlp, problems: &mut Problems) -> Option<OtlpConfig> {
     let endpoint = raw.endpoint.get()?;
     let rest = endpoint.value.strip_prefix("http://");
@@ -79,6 +101,9 @@ fn otlp(raw: &RawOtlp, problems: &mut Problems) -> Option<OtlpConfig> {
             RawOtlpProtocol::Http => OtlpProtocol::Http,
         },
         metrics: raw.metrics.value()?.0,
+        traces: raw.traces.value()?.0,
+        parent_based: *raw.parent_based.value()?,
         timeout: raw.timeout.value()?.0,
+        headers: headers(raw, problems)?,
     })
 }
