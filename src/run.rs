@@ -20,8 +20,8 @@ use crate::summary::Summary;
 use crate::summary_sequences::SequenceSummary;
 use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
-use crate::telemetry::Spans;
 use crate::supervision::{Supervision, abort_on_panic};
+use crate::telemetry::Spans;
 use crate::{summary_table, topology};
 use actix::System;
 use clap::Args;
@@ -129,18 +129,14 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let state = state.map_err(RunFailure::State)?;
     let supervision = state.as_ref().map(|state| state.supervision.clone());
     abort_on_panic(supervision.clone());
-    let said = bar.clone();
-    let spans = Spans::open(&pipeline, move |text| said.say(text));
-    let spans = spans.map_err(RunFailure::Spans)?;
+    let spans = open_spans(&pipeline, &bar)?;
     let tracing = spans.as_ref().map(Spans::tracing).unwrap_or_default();
     let mut parts = topology::build(&pipeline, state, tracing, &bar)?;
     let totals = args.check_totals.then(|| TotalsCheck::attach(&pipeline, &mut parts));
     let begun = Instant::now();
     let watchers = Watchers { supervision: supervision.as_deref(), admin: admin.as_ref() };
     let driven = System::new().block_on(drive(parts, watchers, (&pipeline, begun), &bar));
-    if let Some(dropped) = spans.map(Spans::finish).filter(|dropped| *dropped > 0) {
-        tell(&format!("spans: {} were dropped\n", grouped(dropped)));
-    }
+    finish_spans(spans);
     let failure = match &driven {
         Ok(outcome) => outcome.failures.first(),
         Err(RunFailure::Node(failure)) => Some(failure),
@@ -166,6 +162,19 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     match totals {
         Some(totals) => print(&totals.finish(&summary, is_finished).map_err(RunFailure::Totals)?),
         None => Ok(()),
+    }
+}
+
+/// Opens the way of spans, if there is one.
+fn open_spans(pipeline: &Pipeline, bar: &Bar) -> Result<Option<Spans>, RunFailure> {
+    let bar = bar.clone();
+    Spans::open(pipeline, move |text| bar.say(text)).map_err(RunFailure::Spans)
+}
+
+/// Lets spans go that are on their way, and says how many nobody has taken.
+fn finish_spans(spans: Option<Spans>) {
+    if let Some(dropped) = spans.map(Spans::finish).filter(|dropped| *dropped > 0) {
+        tell(&format!("spans: {} were dropped\n", grouped(dropped)));
     }
 }
 

@@ -90,7 +90,9 @@ pub enum RunFailure {
     #[error(transparent)]
     Start(#[from] StartError),
     /// Spans have no thread to go by.
-    #[error("cannot start the thread of spans: {0}; raise the limit of processes, or leave `telemetry` out")]
+    #[error(
+        "cannot start the thread of spans: {0}; raise the limit of processes, or leave `telemetry` out"
+    )]
     Spans(#[source] io::Error),
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}; run it without limits on system calls")]

@@ -18,7 +18,8 @@
 //! Spans are made by [`trace`], where somebody wants them.
 //!
 //! What is absent: window semantics, file formats, configuration; a clock outside of `clock`; a
-//! send outside of `deliver`; a lock or a blocking call on the thread of a shard.
+//! send outside of `deliver`; a blocking call on the thread of a shard, and a lock, but for a look
+//! at the epoch in flight where spans are wanted.
 
 pub mod at;
 pub mod checkpoint;

@@ -99,8 +99,14 @@ pub(crate) struct Collector {
 }
 
 enum Way {
-    Grpc { channel: Channel, headers: Vec<(AsciiMetadataKey, AsciiMetadataValue)> },
-    Http { client: Client<HttpConnector, Full<Bytes>>, headers: Vec<(HeaderName, HeaderValue)> },
+    Grpc {
+        channel: Channel,
+        headers: Vec<(AsciiMetadataKey, AsciiMetadataValue)>,
+    },
+    Http {
+        client: Box<Client<HttpConnector, Full<Bytes>>>,
+        headers: Vec<(HeaderName, HeaderValue)>,
+    },
 }
 
 impl Collector {
@@ -110,21 +116,19 @@ impl Collector {
     /// The URL or a header is none.
     pub(crate) fn new(config: &OtlpConfig) -> Result<Self, Refusal> {
         let endpoint = config.endpoint.clone();
-        let wrong = |detail: String| Refusal::Nothing {
-            endpoint: endpoint.clone(),
-            detail: detail.into(),
-        };
+        let wrong =
+            |detail: String| Refusal::Nothing { endpoint: endpoint.clone(), detail: detail.into() };
         let timeout = Duration::from_millis(config.timeout.as_millis().unsigned_abs());
         let way = match config.protocol {
             OtlpProtocol::Grpc => {
                 let to = Endpoint::from_shared(config.endpoint.to_string());
                 let to = to.map_err(|error| wrong(error.to_string()))?.connect_timeout(timeout);
-                let headers = headers(&config.headers, &wrong)?;
+                let headers = headers(&config.headers, wrong)?;
                 Way::Grpc { channel: to.connect_lazy(), headers }
             }
             OtlpProtocol::Http => {
-                let client = Client::builder(TokioExecutor::new()).build_http();
-                Way::Http { client, headers: headers(&config.headers, &wrong)? }
+                let client = Box::new(Client::builder(TokioExecutor::new()).build_http());
+                Way::Http { client, headers: headers(&config.headers, wrong)? }
             }
         };
         Ok(Self { endpoint, timeout, way })
@@ -151,7 +155,9 @@ impl Collector {
         });
         match answered.await {
             Err(_) => Err(self.late(self.timeout)),
-            Ok(Err(detail)) => Err(Refusal::Nothing { endpoint: endpoint(), detail: detail.into() }),
+            Ok(Err(detail)) => {
+                Err(Refusal::Nothing { endpoint: endpoint(), detail: detail.into() })
+            }
             Ok(Ok(answer)) => match S::rejected(answer) {
                 Some((count, detail)) if count > 0 => Err(Refusal::Part {
                     endpoint: endpoint(),

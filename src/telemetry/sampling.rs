@@ -92,11 +92,11 @@ mod tests {
             (None, &[&remote_on], false, 0.0, false),
             (None, &[&on], false, 0.0, true),
         ] {
-            let context = parent.map(|span: &SpanContext| {
-                Context::new().with_remote_span_context(span.clone())
-            });
+            let context = parent
+                .map(|span: &SpanContext| Context::new().with_remote_span_context(span.clone()));
             let trace = parent.map_or(TraceId::from(5), SpanContext::trace_id);
-            let links: Vec<_> = links.iter().map(|span| Link::with_context((*span).clone())).collect();
+            let links: Vec<_> =
+                links.iter().map(|span| Link::with_context((*span).clone())).collect();
             let sampler = Follow::new(share, is_parent_based);
             let kind = SpanKind::Internal;
             let found = sampler.should_sample(context.as_ref(), trace, "x", &kind, &[], &links);

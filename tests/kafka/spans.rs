@@ -67,7 +67,10 @@ fn the_spans_of_a_record_go_from_the_header_of_its_maker_to_that_of_its_result()
     let batches = named(&spans, "source batch");
     assert!(!batches.is_empty());
     for batch in &batches {
-        assert_eq!((hex(&batch.trace_id), hex(&batch.parent_span_id)), (TRACE.into(), MAKER.into()));
+        assert_eq!(
+            (hex(&batch.trace_id), hex(&batch.parent_span_id)),
+            (TRACE.into(), MAKER.into())
+        );
         assert_eq!(batch.trace_state, "congo=t61rcWkgMzE");
     }
     let shards = named(&spans, "shard batch");

@@ -45,5 +45,7 @@ fn a_real_collector_understands_what_it_is_told() {
     let count = |attribute: Json| attribute["value"]["intValue"].as_str().unwrap().parse::<u64>();
     let read: u64 = records.map(|attribute| count(attribute).unwrap()).sum();
     assert_eq!(read, 2 * SECONDS * 100);
-    assert!(spans.iter().any(|span| span["name"] == "sink write" && !all(span, "links").is_empty()));
+    assert!(
+        spans.iter().any(|span| span["name"] == "sink write" && !all(span, "links").is_empty())
+    );
 }
