@@ -9,6 +9,7 @@
 mod bench;
 mod bounded;
 mod broker;
+#[expect(dead_code, reason = "each test takes of it what it needs")]
 #[path = "../collector/mod.rs"]
 mod collector;
 mod kills;
