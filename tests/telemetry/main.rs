@@ -1,6 +1,10 @@
 //! What a run tells a collector: the spans of a file's way through a cascade, over gRPC and over HTTP; and
 //! that a collector that is away, slow or full costs nothing but a counter.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
 
 #[path = "../collector/mod.rs"]
 mod collector;
