@@ -9,6 +9,7 @@
 //! away leaves nothing but the retractions it owes.
 
 use crate::aggregate::{AggregateLayout, Overflow};
+use crate::firing::Flow;
 use crate::merging::{Merge, Merging, joined, merging};
 use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{AccumulationMode, Emission, StageId, TimestampCombiner};
@@ -294,11 +295,11 @@ impl KeyMachine {
     pub(crate) fn end_round(
         &mut self,
         upcoming: Option<Watermark>,
-        rules: &MachineRules,
-        at: Instants<'_>,
+        (rules, at): (&MachineRules, Instants<'_>),
+        asked: &mut usize,
         outlet: &mut Outlet<'_>,
-    ) -> Result<(), Overflow> {
-        for open in &mut self.windows {
+    ) -> Result<Flow, Overflow> {
+        self.ask(asked, outlet, |open, outlet| {
             let is_due = upcoming.is_some_and(|upcoming| {
                 at.watermark.0 < rules.complete_at(open.window)
                     && upcoming.0 >= rules.complete_at(open.window)
@@ -306,33 +307,51 @@ impl KeyMachine {
             if std::mem::take(&mut open.is_touched) && !is_due {
                 open.settle(rules, at, outlet)?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The watermark or the clock has advanced to `at`: every window is asked, expired ones go.
     pub(crate) fn advance(
         &mut self,
-        rules: &MachineRules,
-        at: Instants<'_>,
+        (rules, at): (&MachineRules, Instants<'_>),
+        asked: &mut usize,
         outlet: &mut Outlet<'_>,
-    ) -> Result<(), Overflow> {
-        for open in &mut self.windows {
-            open.settle(rules, at, outlet)?;
+    ) -> Result<Flow, Overflow> {
+        let flow = self.ask(asked, outlet, |open, outlet| open.settle(rules, at, outlet))?;
+        if flow == Flow::Done {
+            self.windows.retain(|open| at.watermark.0 < rules.expires_at(open.window));
         }
-        self.windows.retain(|open| at.watermark.0 < rules.expires_at(open.window));
-        Ok(())
+        Ok(flow)
     }
 
     /// The watermark has stood still for too long: windows that it has not completed emit what they
     /// hold.
     pub(crate) fn time_out(
         &mut self,
-        rules: &MachineRules,
-        at: Instants<'_>,
+        (rules, at): (&MachineRules, Instants<'_>),
+        asked: &mut usize,
         outlet: &mut Outlet<'_>,
-    ) -> Result<(), Overflow> {
-        self.windows.iter_mut().try_for_each(|open| open.time_out(rules, at, outlet))
+    ) -> Result<Flow, Overflow> {
+        self.ask(asked, outlet, |open, outlet| open.time_out(rules, at, outlet))
+    }
+
+    /// Asks windows in their order, as long as there is room for what they emit: `asked` says how
+    /// many have been. Until all have, the key is left alone, and called again.
+    fn ask(
+        &mut self,
+        asked: &mut usize,
+        outlet: &mut Outlet<'_>,
+        ask: impl Fn(&mut OpenWindow, &mut Outlet<'_>) -> Result<(), Overflow>,
+    ) -> Result<Flow, Overflow> {
+        while let Some(open) = self.windows.get_mut(*asked) {
+            if outlet.is_full() {
+                return Ok(Flow::More);
+            }
+            ask(open, outlet)?;
+            *asked += 1;
+        }
+        Ok(Flow::Done)
     }
 
     /// A signal is given from outside. Returns whether a window waits for it.

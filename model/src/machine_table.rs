@@ -64,6 +64,17 @@ struct Work {
     rising: Option<Due<(EventTime, usize, ActorId)>>,
     /// Actors that are asked one after the other.
     asked: Option<Due<ActorId>>,
+    /// The key whose turn it is, if some of its windows have been asked and others have not.
+    inside: Option<Inside>,
+}
+
+/// How far the step of one key has come.
+#[derive(Debug, Clone, Copy)]
+struct Inside {
+    /// What its windows held the output watermark at before the step.
+    held: Option<EventTime>,
+    /// How many of them have been asked.
+    asked: usize,
 }
 
 /// All key actors of one stage in one shard.
@@ -200,13 +211,16 @@ impl MachineTable {
                     self.work.rising = Some(rising);
                     return Ok(Flow::More);
                 }
-                rising.pass();
                 let actor = self.actors.get(id);
                 let armed = actor.and_then(|actor| actor.armed_shares.get(number).copied());
                 if armed == Some(Some(deadline)) {
                     let out = (&mut *fired, symbols);
-                    self.step(id, self.watermark, out, KeyMachine::advance)?;
+                    if self.step(id, self.watermark, out, KeyMachine::advance)? == Flow::More {
+                        self.work.rising = Some(rising);
+                        return Ok(Flow::More);
+                    }
                 }
+                rising.pass();
             }
             if !self.recall_any_shared() {
                 break;
@@ -231,12 +245,15 @@ impl MachineTable {
                         self.work.ticking = Some((due, ids));
                         return Ok(Flow::More);
                     }
-                    ids.pass();
                     let actor = self.actors.get(id);
                     if actor.is_some_and(|actor| actor.armed_tick == Some(due)) {
                         let out = (&mut *fired, symbols);
-                        self.step(id, self.watermark, out, KeyMachine::advance)?;
+                        if self.step(id, self.watermark, out, KeyMachine::advance)? == Flow::More {
+                            self.work.ticking = Some((due, ids));
+                            return Ok(Flow::More);
+                        }
                     }
+                    ids.pass();
                 }
             }
             if self.shelf.is_some() {
@@ -292,10 +309,10 @@ impl MachineTable {
         (fired, symbols): (&mut Fired, &Symbols),
         step: impl Fn(
             &mut KeyMachine,
-            &MachineRules,
-            Instants<'_>,
+            (&MachineRules, Instants<'_>),
+            &mut usize,
             &mut Outlet<'_>,
-        ) -> Result<(), Overflow>,
+        ) -> Result<Flow, Overflow>,
     ) -> Result<Flow, Overflow> {
         let mut asked = match self.work.asked.take() {
             Some(asked) => asked,
@@ -306,8 +323,11 @@ impl MachineTable {
                 self.work.asked = Some(asked);
                 return Ok(Flow::More);
             }
+            if self.step(id, self.watermark, (&mut *fired, symbols), &step)? == Flow::More {
+                self.work.asked = Some(asked);
+                return Ok(Flow::More);
+            }
             asked.pass();
-            self.step(id, self.watermark, (&mut *fired, symbols), &step)?;
         }
         self.settle_output();
         Ok(Flow::Done)
@@ -326,24 +346,37 @@ impl MachineTable {
                 self.work.bucket = Some((deadline, due));
                 return Ok(Flow::More);
             }
-            due.pass();
-            let Some(actor) = self.actors.get_mut(id) else { continue };
-            if actor.armed != Some(deadline) {
-                continue;
-            }
-            actor.armed = None;
-            match actor.machine.next_deadline(&self.rules, before) {
-                Some(due) if due > deadline => self.arm(id, due),
-                Some(_) | None => {
-                    self.watermark = watermark;
-                    self.step(id, before, (&mut *fired, symbols), KeyMachine::advance)?;
+            if self.work.inside.is_some() || self.still_waits(id, deadline, before) {
+                self.watermark = watermark;
+                let out = (&mut *fired, symbols);
+                if self.step(id, before, out, KeyMachine::advance)? == Flow::More {
+                    self.work.bucket = Some((deadline, due));
+                    return Ok(Flow::More);
                 }
             }
+            due.pass();
         }
         Ok(Flow::Done)
     }
 
-    /// One step of one actor, and what it then registers; `before` is the watermark before it.
+    /// Whether an actor that has registered `deadline` still waits for it; one that has moved on is
+    /// registered anew.
+    fn still_waits(&mut self, id: ActorId, deadline: EventTime, before: Watermark) -> bool {
+        let Some(actor) = self.actors.get_mut(id) else { return false };
+        if actor.armed != Some(deadline) {
+            return false;
+        }
+        actor.armed = None;
+        let next = actor.machine.next_deadline(&self.rules, before);
+        if let Some(later) = next.filter(|next| *next > deadline) {
+            self.arm(id, later);
+            return false;
+        }
+        true
+    }
+
+    /// One step of one actor, and what it then registers; `before` is the watermark before it. If
+    /// the slice is full before all of its windows have been asked, the step goes on with the next.
     fn step(
         &mut self,
         id: ActorId,
@@ -351,29 +384,33 @@ impl MachineTable {
         (fired, symbols): (&mut Fired, &Symbols),
         step: impl FnOnce(
             &mut KeyMachine,
-            &MachineRules,
-            Instants<'_>,
+            (&MachineRules, Instants<'_>),
+            &mut usize,
             &mut Outlet<'_>,
-        ) -> Result<(), Overflow>,
-    ) -> Result<(), Overflow> {
-        let Some(actor) = self.actors.get_mut(id) else { return Ok(()) };
+        ) -> Result<Flow, Overflow>,
+    ) -> Result<Flow, Overflow> {
+        let Some(actor) = self.actors.get_mut(id) else { return Ok(Flow::Done) };
         actor.is_touched = false;
-        let held = actor.machine.hold();
-        let shares = self.shares.known();
+        let begun = self.work.inside.take();
+        let mut inside = begun.unwrap_or_else(|| Inside { held: actor.machine.hold(), asked: 0 });
+        let (held, shares) = (inside.held, self.shares.known());
         let at = Instants { watermark: self.watermark, before, held, shares, now: self.now };
         let panes = fired.panes.get_or_insert_with(|| PaneBatch::new(self.rules.stage));
         let before = panes.panes.len();
-        let (deltas, changes) = (&mut fired.deltas, &mut fired.changes);
-        let mut outlet = Outlet { key: &actor.key, deltas, changes, panes, symbols };
-        step(&mut actor.machine, &self.rules, at, &mut outlet)?;
+        let (deltas, changes, slice) = (&mut fired.deltas, &mut fired.changes, fired.slice);
+        let mut outlet = Outlet { key: &actor.key, deltas, changes, panes, symbols, slice };
+        let flow = step(&mut actor.machine, (&self.rules, at), &mut inside.asked, &mut outlet)?;
         for meta in panes.panes.iter().skip(before) {
             match meta.kind {
                 PaneKind::Insert => self.account.panes += 1,
                 PaneKind::Retract => self.account.retracts += 1,
             }
         }
-        self.register(id);
-        Ok(())
+        match flow {
+            Flow::More => self.work.inside = Some(inside),
+            Flow::Done => self.register(id),
+        }
+        Ok(flow)
     }
 
     /// Registers an actor's deadlines and hold anew; retires it if it has no window left.
@@ -536,8 +573,8 @@ impl Fires for MachineTable {
         symbols: &Symbols,
     ) -> Result<Flow, Overflow> {
         let touched = |table: &mut Self| std::mem::take(&mut table.touched);
-        self.ask(touched, (fired, symbols), |machine, rules, at, outlet| {
-            machine.end_round(upcoming, rules, at, outlet)
+        self.ask(touched, (fired, symbols), |machine, at, asked, outlet| {
+            machine.end_round(upcoming, at, asked, outlet)
         })
     }
 

@@ -74,6 +74,16 @@ pub(crate) struct Outlet<'a> {
     pub(crate) changes: &'a mut Changes,
     pub(crate) panes: &'a mut PaneBatch,
     pub(crate) symbols: &'a Symbols,
+    /// See [`crate::table::Fired::slice`].
+    pub(crate) slice: usize,
+}
+
+impl Outlet<'_> {
+    /// Whether the slice is full.
+    pub(crate) fn is_full(&self) -> bool {
+        let panes = self.panes.panes.len();
+        panes.max(self.deltas.len()).max(self.changes.len()) >= self.slice
+    }
 }
 
 /// What a pane says of itself beside its values.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 impl Shard {
     /// The same shard, which fires at most `panes` panes (or deltas to stages above, or rows of
-    /// changes) of a stage at a time; but one key may exceed it.
+    /// changes) of a stage at a time; but one window, list or session may exceed it.
     #[must_use]
     pub fn in_slices(mut self, panes: usize) -> Self {
         for fired in &mut self.fired {

@@ -65,7 +65,8 @@ pub(crate) struct Fired {
     pub(crate) panes: Option<PaneBatch>,
     /// What came late, where it is listed.
     pub(crate) aside: Aside,
-    /// How many panes, deltas, or rows of changes a slice holds, at least 1. One key may exceed it.
+    /// How many panes, deltas, or rows of changes a slice holds, at least 1. Exceeded by what one
+    /// window, list or session gives at once.
     pub(crate) slice: usize,
 }
 

@@ -32,7 +32,7 @@ pub struct Limits {
     /// shard keeps the credits of its sources, and waits for the sinks. One slice may exceed it.
     pub output_bytes_max: usize,
     /// Panes of a stage that a shard fires at a time, its slice; at least 1, and exceeded by what
-    /// one key fires.
+    /// one window, list or session gives at once.
     pub slice_panes: usize,
 }
 
