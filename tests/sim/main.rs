@@ -50,6 +50,7 @@ mod world;
 use probes::Probes;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use world::{Sabotage, World};
 
 /// Seeds that have failed once, one a line.
@@ -91,10 +92,30 @@ impl Failed {
     }
 }
 
+/// How many seeds have been run, of how many: told now and then, so that it is seen to go on.
+struct Progress {
+    done: AtomicU64,
+    all: u64,
+}
+
+impl Progress {
+    const fn of(all: u64) -> Self {
+        Self { done: AtomicU64::new(0), all }
+    }
+
+    fn one_more(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if done.is_multiple_of(FRESH) {
+            println!("{done} of {} seeds", self.all);
+        }
+    }
+}
+
 /// Runs seeds one after the other; the first that fails is told of.
-fn run(seeds: impl Iterator<Item = u64>) -> Probes {
+fn run(seeds: impl Iterator<Item = u64>, progress: &Progress) -> Probes {
     let mut probes = Probes::default();
     for seed in seeds {
+        progress.one_more();
         match simulate(seed, None) {
             Ok(hit) => probes.add(&hit),
             Err(failed) => {
@@ -114,7 +135,7 @@ fn number(variable: &str) -> Option<u64> {
 #[test]
 fn a_node_keeps_its_promises_in_every_interleaving() {
     if let Some(seed) = number("SIM_SEED") {
-        run([seed].into_iter());
+        run([seed].into_iter(), &Progress::of(1));
         return;
     }
     let kept =
@@ -122,16 +143,22 @@ fn a_node_keeps_its_promises_in_every_interleaving() {
     let kept: Vec<u64> = kept.map(|line| line.parse().unwrap()).collect();
     let (first, fresh) = (RandomState::new().hash_one(0), number("SIM_SEEDS").unwrap_or(FRESH));
     println!("{} seeds kept, {fresh} fresh from {first}", kept.len());
-    let mut probes = run(kept.into_iter());
-    // Two at a time: each run is alone on its thread.
-    let halves = std::thread::scope(|scope| {
-        let half = |odd: u64| {
-            let seeds = (0..fresh).filter(move |number| number % 2 == odd);
-            scope.spawn(move || run(seeds.map(|number| first.wrapping_add(number))))
+    let progress = Progress::of(fresh + kept.len() as u64);
+    let mut probes = run(kept.into_iter(), &progress);
+    // As many at a time as there are cores: each run is alone on its thread.
+    let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+    let parts: Vec<_> = std::thread::scope(|scope| {
+        let part = |own: usize| {
+            let (progress, seeds) = (&progress, (own as u64..fresh).step_by(cores));
+            scope.spawn(move || run(seeds.map(|number| first.wrapping_add(number)), progress))
         };
-        [half(0), half(1)].map(|half| half.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        let parts: Vec<_> = (0..cores).map(part).collect();
+        parts
+            .into_iter()
+            .map(|part| part.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
     });
-    halves.iter().for_each(|half| probes.add(half));
+    parts.iter().for_each(|part| probes.add(part));
     println!("{probes:?}");
     if fresh >= FRESH {
         let missed = probes.missed();
