@@ -13,6 +13,7 @@ use nilometer_connectors::store::database::Database;
 use nilometer_model::aggregate::Function;
 use nilometer_model::epoch::Bounds;
 use nilometer_model::expr::Refinement;
+use nilometer_model::memory::MemoryUse;
 use nilometer_model::pane::{AccumulationMode, PaneBatch};
 use nilometer_model::plan::{AggregateSpec, Grouping, Job, KeyColumn, Plan};
 use nilometer_model::row::Field;
@@ -47,6 +48,8 @@ pub(super) struct Settings<'a> {
     pub(super) epoch: u32,
     /// Where the state lies; `None` stores nothing.
     pub(super) state: Option<&'a Path>,
+    /// Bytes of memory that it may take; `None`: as much as it needs.
+    pub(super) memory: Option<usize>,
     pub(super) ending: Ending,
 }
 
@@ -61,6 +64,8 @@ pub(super) struct Ran {
     pub(super) bytes: u64,
     /// The longest pause of a shard.
     pub(super) pause_max_ms: f64,
+    /// What the state took in memory, and how many keys went and came, where it has a budget.
+    pub(super) memory: MemoryUse,
     /// Results, and how many records these have counted.
     pub(super) results: u64,
     pub(super) counted: u64,
@@ -97,21 +102,22 @@ pub(super) fn plan() -> Result<Arc<Plan>, BenchError> {
     Ok(Arc::new(plan))
 }
 
-fn state_part(path: &Path, epoch: u32) -> Result<StatePart, BenchError> {
-    let store = Database::open(Directory::open(path, "bench")?, "bench")?;
+fn state_part(path: &Path, settings: &Settings<'_>) -> Result<StatePart, BenchError> {
+    // As a run opens it.
+    let store = Database::open_proven(Directory::open(path, "bench")?, "bench")?;
     let (sources, sinks) = ([Arc::from(SOURCE)], [Arc::from(SINK)]);
     let changes = Changes::default();
     let shape = Shape { sources: &sources, sinks: &sinks, changes: &changes };
     let checkpoint =
         Checkpoint::load(&store, shape).map_err(|error| BenchError::Engine(error.to_string()))?;
-    let interval = Span::from_millis(epoch.into());
-    let (store, host) = (Box::new(store), Vec::new());
-    Ok(StatePart { store, interval, bounds: Bounds::default(), memory: None, host, checkpoint })
+    let interval = Span::from_millis(settings.epoch.into());
+    let (store, host, memory) = (Box::new(store), Vec::new(), settings.memory);
+    Ok(StatePart { store, interval, bounds: Bounds::default(), memory, host, checkpoint })
 }
 
 /// Runs over `records`.
 pub(super) fn run(settings: Settings<'_>, records: Records) -> Result<Ran, BenchError> {
-    let Settings { plan, shards, epoch, state, ending } = settings;
+    let Settings { plan, shards, state, ending, .. } = settings;
     let slot = |name| plan.row.slot(name).ok_or_else(|| BenchError::Plan("no field".into()));
     let done = Arc::new(Done::default());
     let (layout, slots) = (plan.row.clone(), [slot("k")?, slot("v")?]);
@@ -138,10 +144,11 @@ pub(super) fn run(settings: Settings<'_>, records: Records) -> Result<Ran, Bench
         sinks: vec![SinkPart { name: SINK.into(), writer: Writer::Panes(sink) }],
         dead_letters: None,
         limits: Limits::default(),
-        state: state.map(|path| state_part(path, epoch)).transpose()?,
+        state: state.map(|path| state_part(path, &settings)).transpose()?,
         tracing: Tracing::default(),
     };
     let (started, outcome) = run_node(parts, &done, ending)?;
+    let memory = outcome.memory().unwrap_or_default();
     if let Some(failure) = outcome.failures.into_iter().next() {
         return Err(BenchError::Engine(failure.to_string()));
     }
@@ -154,6 +161,7 @@ pub(super) fn run(settings: Settings<'_>, records: Records) -> Result<Ran, Bench
         epochs: store.epochs,
         bytes: store.bytes,
         pause_max_ms: pauses.max().unwrap_or_default().as_secs_f64() * 1_000.0,
+        memory,
         results: counts.results.load(Ordering::Relaxed),
         counted: counts.counted.load(Ordering::Relaxed),
     })

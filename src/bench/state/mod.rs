@@ -1,7 +1,8 @@
 //! `nilometer bench state`: what storing epochs costs, and a restart.
 //!
 //! Very many keys, all live, through the real actors: once without a state; once with one, while all
-//! keys change again and again; then a restart from what is stored, behind which few keys change.
+//! keys change again and again; then a restart from what is stored, behind which few keys change. Then
+//! the same with a tenth of the memory that the keys take: all are asked for once, and then few.
 //! At the end every record must be in the results once, so a fast wrong answer fails.
 
 mod engine;
@@ -15,7 +16,7 @@ use clap::Args;
 use engine::{Ending, Ran, Settings};
 use feed::Records;
 use nilometer_connectors::store::StoreError;
-use report::{Few, Report};
+use report::{Few, Report, Tight};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -51,8 +52,8 @@ pub(super) fn execute(args: &StateArgs) -> Result<(), Failure> {
 struct Directory(PathBuf);
 
 impl Directory {
-    fn new(wanted: Option<&Path>) -> Result<Self, BenchError> {
-        let name = format!("nilometer-bench-{}", std::process::id());
+    fn new(wanted: Option<&Path>, of: &str) -> Result<Self, BenchError> {
+        let name = format!("nilometer-bench-{}-{of}", std::process::id());
         let path = wanted.map_or_else(std::env::temp_dir, Path::to_owned).join(name);
         let unusable =
             |source| StoreError::Directory { path: path.to_string_lossy().into(), source };
@@ -90,16 +91,23 @@ fn state(args: &StateArgs) -> Result<Report, BenchError> {
     let records = args.records.unwrap_or_else(|| keys.saturating_mul(20));
     let shards = args.shards.map_or_else(cores, usize::from);
     let plan = engine::plan()?;
-    let directory = Directory::new(args.dir.as_deref())?;
-    let settings =
-        |state, ending| Settings { plan: &plan, shards, epoch: args.epoch, state, ending };
+    let directory = Directory::new(args.dir.as_deref(), "ample")?;
+    let without = Settings {
+        plan: &plan,
+        shards,
+        epoch: args.epoch,
+        state: None,
+        memory: None,
+        ending: Ending::Drains,
+    };
+    let with = Settings { state: Some(&directory.0), ..without };
     let all = Records { first: 0, count: records, keys };
-    let off = engine::run(settings(None, Ending::Drains), all)?;
-    let on = engine::run(settings(Some(&directory.0), Ending::Drains), all)?;
+    let off = engine::run(without, all)?;
+    let on = engine::run(with, all)?;
     let disk_bytes = directory.bytes().map_err(|error| BenchError::Input(error.to_string()))?;
     let changing = keys.div_ceil(100);
     let few = Records { first: records, count: records.div_ceil(2), keys: changing };
-    let again = engine::run(settings(Some(&directory.0), Ending::Ends), few)?;
+    let again = engine::run(Settings { ending: Ending::Ends, ..with }, few)?;
     check(&again, keys, records + few.count)?;
     Ok(Report {
         bench: "state",
@@ -116,15 +124,37 @@ fn state(args: &StateArgs) -> Result<Report, BenchError> {
         disk_bytes,
         disk_bytes_per_key: disk_bytes as f64 / keys as f64,
         restart_seconds: again.start_seconds,
-        few: Few {
-            keys: changing,
-            records: few.count,
-            records_per_second: again.records_per_second(few.count),
-            epochs: again.epochs,
-            bytes_per_epoch: again.bytes_per_epoch(),
-            pause_max_ms: again.pause_max_ms,
-        },
+        few: Few::of(&again, few),
+        tight: tight(args, without)?,
         results_equal: true,
+    })
+}
+
+/// With a tenth of the memory that all keys take.
+fn tight(args: &StateArgs, settings: Settings<'_>) -> Result<Tight, BenchError> {
+    let keys = args.keys;
+    let directory = Directory::new(args.dir.as_deref(), "tight")?;
+    let settings = Settings { state: Some(&directory.0), ..settings };
+    let each = |round: u64| Records { first: round * keys, count: keys, keys };
+    // A budget that nothing reaches, so that it is counted what they take.
+    let whole = Settings { memory: Some(usize::MAX), ..settings };
+    let state_bytes = engine::run(whole, each(0))?.memory.bytes;
+    let budget = state_bytes / 10;
+    let tight = Settings { memory: Some(budget), ..settings };
+    let all = engine::run(tight, each(1))?;
+    let disk_bytes = directory.bytes().map_err(|error| BenchError::Input(error.to_string()))?;
+    let changing = Records { first: 2 * keys, count: keys, keys: keys.div_ceil(100) };
+    let few = engine::run(Settings { ending: Ending::Ends, ..tight }, changing)?;
+    check(&few, keys, 3 * keys)?;
+    Ok(Tight {
+        state_bytes,
+        budget,
+        records_per_second: all.records_per_second(keys),
+        came: all.memory.came,
+        pause_max_ms: all.pause_max_ms,
+        disk_bytes_per_key: disk_bytes as f64 / keys as f64,
+        restart_seconds: few.start_seconds,
+        few: Few::of(&few, changing),
     })
 }
 
@@ -162,6 +192,7 @@ mod tests {
             let value: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
             assert_eq!(value["few"]["keys"], keys / 100);
             assert!(report.text().contains("of the speed without"));
+            assert!(report.tight.came > 0 && report.tight.budget < report.tight.state_bytes);
             assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "it is removed");
         }
     }

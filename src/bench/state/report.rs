@@ -1,5 +1,7 @@
 //! What the benchmark of state has shown, for people and for programs.
 
+use super::engine::Ran;
+use super::feed::Records;
 use crate::bench::report::{Printed, grouped};
 use serde::Serialize;
 
@@ -14,6 +16,39 @@ pub(super) struct Few {
     /// Before packing.
     pub(super) bytes_per_epoch: f64,
     pub(super) pause_max_ms: f64,
+}
+
+impl Few {
+    /// Of a run over these records.
+    pub(super) fn of(ran: &Ran, records: Records) -> Self {
+        Self {
+            keys: records.keys,
+            records: records.count,
+            records_per_second: ran.records_per_second(records.count),
+            epochs: ran.epochs,
+            bytes_per_epoch: ran.bytes_per_epoch(),
+            pause_max_ms: ran.pause_max_ms,
+        }
+    }
+}
+
+/// Figures of runs with a tenth of the memory that all keys take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Tight {
+    /// Bytes of memory that all keys take.
+    pub(super) state_bytes: usize,
+    /// Bytes that they may take.
+    pub(super) budget: usize,
+    /// While every key is asked for once, in no order.
+    pub(super) records_per_second: f64,
+    /// Keys that came back from pages for that.
+    pub(super) came: u64,
+    pub(super) pause_max_ms: f64,
+    pub(super) disk_bytes_per_key: f64,
+    /// From nothing to a node that knows where all keys are.
+    pub(super) restart_seconds: f64,
+    /// Behind the restart.
+    pub(super) few: Few,
 }
 
 /// All figures.
@@ -38,13 +73,14 @@ pub(super) struct Report {
     pub(super) restart_seconds: f64,
     /// Behind the restart.
     pub(super) few: Few,
+    pub(super) tight: Tight,
     /// Always true: a benchmark that loses a record fails.
     pub(super) results_equal: bool,
 }
 
 impl Printed for Report {
     fn text(&self) -> String {
-        let Self { keys, records, shards, epoch_ms, few, .. } = self;
+        let Self { keys, records, shards, epoch_ms, few, tight, .. } = self;
         let millions = |number: f64| format!("{:.2} million", number / 1e6);
         let megabytes = |bytes: f64| format!("{:.1} MB", bytes / 1e6);
         format!(
@@ -59,6 +95,12 @@ impl Printed for Report {
              behind it {} keys change ({} records)\n\
              with a state      {} records/s\n\
              epochs            {}, {} each before packing, the longest pause {:.1} ms\n\
+             \n\
+             with {} of memory for state that takes {}\n\
+             every key once    {} records/s, {} keys came back, the longest pause {:.1} ms\n\
+             on disk           {:.0} bytes a key\n\
+             restart           {:.2} s\n\
+             one key in 100    {} records/s\n\
              \n\
              every record is in one result\n",
             grouped(*records as f64),
@@ -78,6 +120,14 @@ impl Printed for Report {
             few.epochs,
             megabytes(few.bytes_per_epoch),
             few.pause_max_ms,
+            megabytes(tight.budget as f64),
+            megabytes(tight.state_bytes as f64),
+            millions(tight.records_per_second),
+            grouped(tight.came as f64),
+            tight.pause_max_ms,
+            tight.disk_bytes_per_key,
+            tight.restart_seconds,
+            millions(tight.few.records_per_second),
         )
     }
 }
