@@ -8,6 +8,7 @@ use nilometer_actors::report::Failure;
 use nilometer_connectors::flow_tables::FlowTableError;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::SourceError;
+use nilometer_connectors::store::StoreError;
 use nilometer_model::expr::BindError;
 use nilometer_model::image::ImageError;
 use nilometer_model::shard::StageError;
@@ -131,6 +132,9 @@ impl RunFailure {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::State(StateError::Held { .. }) => 7,
+            Self::State(StateError::Store(
+                StoreError::Full { .. } | StoreError::Io { .. } | StoreError::NoCopy { .. },
+            )) => 4,
             Self::State(_) | Self::Start(StartError::State(_)) => 5,
             Self::Admin(AdminError::Token { .. } | AdminError::TokenFile { .. }) => 2,
             Self::Admin(AdminError::Listen { .. } | AdminError::Thread(_))

@@ -5,7 +5,6 @@
 
 mod place;
 
-use nilometer_connectors::generator::Dice;
 use place::Place;
 use std::fmt::Write as _;
 use std::fs;
@@ -167,51 +166,90 @@ fn a_directory_that_cannot_be_written_is_refused() {
     assert!(!place.path("out.ndjson").exists(), "nothing is touched");
 }
 
-/// Every file below `path`.
-fn files(path: &Path) -> Vec<PathBuf> {
+/// Every file below `path` but the lock, and what it holds.
+fn files(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    let files = entries.filter(|path| !path.ends_with("lock")).flat_map(|path| {
+        if path.is_dir() { files(&path) } else { vec![(path.clone(), fs::read(&path).unwrap())] }
+    });
+    let mut files: Vec<_> = files.collect();
+    files.sort();
+    files
 }
 
-/// Whatever is damaged, a run either does what it would have done, or is refused with a way out.
+/// There is no room when a run begins: for anything at all, for the copy in which the state is read,
+/// for what opening it writes.
 #[test]
-fn a_damaged_state_is_refused_or_whole() {
+fn a_disk_that_is_full_at_the_start_changes_nothing() {
     let place = Place::with_records();
     let wanted = place.undisturbed();
-    place.goes_on(&wanted);
-    let sound: Vec<_> = {
-        let mut files = files(&place.path("state"));
-        files.sort();
-        files.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect()
-    };
-    let mut dice = Dice::new(11);
-    let mut refused = 0;
-    for (bytes, path) in &sound {
-        for case in 0..4 {
-            fs::remove_dir_all(place.path("state")).unwrap();
-            for (bytes, path) in &sound {
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(path, bytes).unwrap();
-            }
-            let mut damaged = bytes.clone();
-            let at = dice.below(bytes.len().max(1) as u64) as usize;
-            match case {
-                0 => damaged.clear(),
-                1 => damaged.truncate(at),
-                _ if bytes.is_empty() => {}
-                _ => damaged[at] ^= 1 << dice.below(8),
-            }
-            fs::write(path, damaged).unwrap();
-            let (code, stderr) = place.run("", "");
-            let name = path.display();
-            assert!(code == 0 || code == 5, "{name}, byte {at}, case {case}: {stderr}");
-            if code == 5 {
-                refused += 1;
-                let ways = ["restore it from a copy", "run the version", "set another `state.dir`"];
-                assert!(ways.iter().any(|way| stderr.contains(way)), "{stderr}");
-            }
-            assert_eq!(place.lines(), wanted, "{name}, byte {at}, case {case}");
-        }
+    // One run stores some epochs and fails.
+    place.fails(("trap '' XFSZ; ulimit -f 300;", ""), 4, &["check the disk"]);
+    let (before, written) = (files(&place.path("state")), place.lines());
+    for (blocks, what) in [
+        (0, "cannot read or write the state directory `state`"),
+        (8, "free as much space as the directory takes, or leave the check out"),
+    ] {
+        let limit = format!("trap '' XFSZ; ulimit -f {blocks};");
+        place.fails((&limit, ""), 4, &[what]);
+        assert!(files(&place.path("state")) == before, "{blocks} blocks");
+        assert_eq!(place.lines(), written, "{blocks} blocks");
     }
-    assert!(refused > 8, "{refused}");
+    place.goes_on(&wanted);
+}
+
+/// Keys leave memory for a disk that takes nothing more.
+#[test]
+fn a_disk_that_is_full_while_keys_leave_memory_loses_nothing() {
+    let place = Place::with_records();
+    let wanted = place.undisturbed();
+    // Windows stay, epochs are rare: nearly all that is written are pages.
+    let pages = "--set state.memory=8KiB --set state.epoch=1h --set group.counts.window.fixed=1h";
+    for blocks in [1, 40, 300] {
+        let limit = format!("trap '' XFSZ; ulimit -f {blocks};");
+        place.fails((&limit, pages), 4, &["state directory `state`", "start again"]);
+        assert!(!place.path("out.ndjson").exists() || place.lines().is_empty());
+        place.anew();
+    }
+    place.goes_on(&wanted);
+}
+
+/// A state that is there, in a directory that nobody may write to any more.
+#[test]
+fn a_state_that_may_only_be_read_is_refused_and_can_be_looked_at() {
+    let place = Place::with_records();
+    place.undisturbed();
+    place.fails(("trap '' XFSZ; ulimit -f 300;", ""), 4, &["check the disk"]);
+    // What root may write to is not up to permissions.
+    let chmod = |modes: &[(&str, &str)]| {
+        for (mode, path) in modes {
+            let done = Command::new("chmod").args(["-R", mode]).arg(place.path(path)).status();
+            assert!(done.unwrap().success());
+        }
+    };
+    chmod(&[("a+rX", "."), ("a-w", "state")]);
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let nobody = "exec setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let has_setpriv = Command::new("setpriv").arg("--version").output().is_ok();
+    if is_root && !has_setpriv {
+        return;
+    }
+    let before = files(&place.path("state"));
+    let run = |line: &str| {
+        let exec = if is_root { nobody } else { "exec" };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{exec} \"$0\" {line}")]).arg(place.command(&[]).get_program());
+        shell.current_dir(place.folder()).output().unwrap()
+    };
+    let refused = run("run pipeline.toml");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(5), "{said}");
+    assert!(said.contains("cannot use the state directory `state`"), "{said}");
+    assert!(said.contains("check that it may be written"), "{said}");
+    for look in ["state ls state", "state verify state", "plan pipeline.toml --state state"] {
+        let shown = run(look);
+        assert!(shown.status.success(), "{look}: {}", String::from_utf8_lossy(&shown.stderr));
+    }
+    chmod(&[("u+w", "state")]);
+    assert!(files(&place.path("state")) == before, "nothing is touched");
 }

@@ -82,6 +82,8 @@ pub struct StateConfig {
     pub bounds: Bounds,
     /// Bytes of memory that state may take, over all shards; `None`: as much as it needs.
     pub memory: Option<usize>,
+    /// Whether a start reads a copy of it first, so that one that is damaged stays as it was.
+    pub is_checked: bool,
 }
 
 /// How the watermark of a source is estimated.

@@ -24,7 +24,7 @@ use nilometer_actors::node::{SourcePart, StatePart};
 use nilometer_connectors::panes::Delivery;
 use nilometer_connectors::sink::{Receipt, Writer};
 use nilometer_connectors::store::database::Database;
-use nilometer_connectors::store::{Directory, Store, StoreError};
+use nilometer_connectors::store::{Directory, Look, Store, StoreError};
 use nilometer_model::epoch::Wish;
 use nilometer_model::image::Begins;
 use serde::Serialize;
@@ -121,9 +121,10 @@ impl StateReport {
         drops: &[String],
     ) -> Result<Option<Self>, StateError> {
         let name = &pipeline.job.name;
-        let store = Database::open(Directory::existing(path)?.of(name)?, name)?;
-        let Some(was) = stored_manifest(&store, path)? else { return Ok(None) };
-        let difference = differ(&store, (&was, &Manifest::of(pipeline)), drops)?;
+        let look = Look::open_of(path, name)?;
+        let store = look.store();
+        let Some(was) = stored_manifest(store, path)? else { return Ok(None) };
+        let difference = differ(store, (&was, &Manifest::of(pipeline)), drops)?;
         Ok(Some(Self {
             dir: path.to_string_lossy().into(),
             epoch: store.last().number(),
@@ -153,9 +154,10 @@ fn open(config: &StateConfig, pipeline: &Pipeline, asked: Asked<'_>) -> Result<S
     let name = &pipeline.job.name;
     let directory = Directory::open(&config.dir, name)?;
     let file = directory.abort_file();
-    let store = Database::open(directory, name)?;
+    let open = if config.is_checked { Database::open_proven } else { Database::open };
+    let store = open(directory, name)?;
     let manifest = Manifest::of(pipeline);
-    let (checkpoint, notices) = match stored_manifest(&store, &config.dir)? {
+    let (checkpoint, mut notices) = match stored_manifest(&store, &config.dir)? {
         Some(was) => {
             let difference = differ(&store, (&was, &manifest), asked.drops)?;
             if !difference.starts {
@@ -174,6 +176,13 @@ fn open(config: &StateConfig, pipeline: &Pipeline, asked: Asked<'_>) -> Result<S
             ]));
         }
     };
+    if store.is_mended() {
+        notices.push(format!(
+            "the state directory `{}`: the summary of its log was damaged, and was made anew from the \
+             log, of which nothing is missing",
+            config.dir.display()
+        ));
+    }
     let supervision = Supervision::open(file, checkpoint.as_ref(), pipeline, asked.wish)?;
     let part = StatePart {
         store: Box::new(store),

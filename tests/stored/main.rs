@@ -8,6 +8,7 @@
 
 #[path = "../crash/compare.rs"]
 mod compare;
+mod damage;
 mod golden;
 #[path = "../place/mod.rs"]
 mod place;

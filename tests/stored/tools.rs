@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 /// Every file below `path` but the lock, and what it holds.
-fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(path).unwrap() {
         let entry = entry.unwrap();
@@ -317,7 +317,7 @@ fn a_state_that_is_held_is_so_elsewhere() {
         let epoch = Epoch::from_number(place.listing()["epoch"].as_u64().unwrap());
         aborts.failed(Abort { epoch, place: None, error: "a sum".into() });
     }
-    let directory = Directory::existing(&place.path("state")).unwrap();
+    let directory = Directory::open(&place.path("state"), "golden").unwrap();
     directory.abort_file().write(&aborts).unwrap();
     drop(directory);
     place.prints(&["state", "export", "state", "-o", "export.jsonl"]);

@@ -49,7 +49,8 @@ pub struct Database {
     live: VecDeque<Commit>,
     /// What was written of the epoch that is being written. Cleared by its commit.
     ahead: Commit,
-    opened_in: Duration,
+    pub(super) opened_in: Duration,
+    is_mended: bool,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -82,10 +83,16 @@ impl Database {
     pub fn open(directory: Directory, pipeline: &str) -> Result<Self, StoreError> {
         let begun = Instant::now();
         let (name, promised) = (directory.name(), directory.promised());
-        let rows = Box::new(SledRows::open(directory, pipeline)?);
-        let mut database = Self::over(rows, name, promised)?;
-        database.opened_in = begun.elapsed();
+        let rows = SledRows::open(directory, pipeline)?;
+        let is_mended = rows.is_mended;
+        let mut database = Self::over(Box::new(rows), name, promised)?;
+        (database.opened_in, database.is_mended) = (begun.elapsed(), is_mended);
         Ok(database)
+    }
+
+    /// Whether the summary of its log was damaged, and was made anew from the log, which is whole.
+    pub const fn is_mended(&self) -> bool {
+        self.is_mended
     }
 
     /// Opens the epochs in `rows`, which have at least epoch `promised`.
@@ -102,6 +109,7 @@ impl Database {
             live: VecDeque::new(),
             ahead: Commit::default(),
             opened_in: Duration::ZERO,
+            is_mended: false,
         };
         database.live = database.find_live(promised)?;
         let found = database.last();

@@ -2,12 +2,12 @@
 //!
 //! It holds `lock` (locked as long as a process works on it, with the number of that process),
 //! `pipeline` (format version and name of the pipeline), `epochs` (the database) and `last` (the
-//! number of the epoch that the database must have at least: see [`Directory::promised`]), and
-//! `aborts` where a run has failed (see [`AbortFile`]). A directory that holds anything else is
-//! refused, and nothing in it is touched.
+//! number of the epoch that the database must have at least: see [`Directory::promised`]),
+//! `aborts` where a run has failed (see [`AbortFile`]), and `copy` while it is found out whether the
+//! database is whole. A directory that holds anything else is refused, and nothing in it is touched.
 
 use super::frame::{self, Unusable, open_epoch, seal_epoch};
-use super::look::copy_all;
+use super::look::{Folder, copy_all};
 use super::{STORE_VERSION, StoreError};
 use nilometer_model::epoch::{Aborts, Epoch};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -36,6 +36,7 @@ const LAST: &str = "last";
 const LAST_NEW: &str = "last.new";
 const ABORTS: &str = "aborts";
 const ABORTS_NEW: &str = "aborts.new";
+const COPY: &str = "copy";
 
 impl Directory {
     /// Opens the state of `pipeline` in the directory at `path`, which is made if it is not there.
@@ -50,15 +51,6 @@ impl Directory {
             source,
         })?;
         Self::take(path)?.of(pipeline)
-    }
-
-    /// Opens the state in the directory at `path`, of whatever pipeline it is.
-    ///
-    /// # Errors
-    /// The directory cannot be used, another process has it, or it holds no state in this version.
-    pub fn existing(path: &Path) -> Result<Self, StoreError> {
-        check_state(path)?;
-        Self::take(path)
     }
 
     /// Makes a directory at `path` for a state of `pipeline`, unless there is an empty one.
@@ -108,16 +100,29 @@ impl Directory {
         check_state(path)?;
         check_names(path)?;
         let shown: Box<str> = path.to_string_lossy().into();
-        let failed = |source| StoreError::Copy { path: folder.into(), source };
         let _held = lock_to_look(path)?;
         let (pipeline, promised) = facts(path)?;
         if pipeline.is_none() {
             return Err(StoreError::Missing { path: shown });
         }
-        copy_all(&path.join(EPOCHS), &folder.join(EPOCHS)).map_err(failed)?;
         let aborts = AbortFile { path: path.into(), shown: shown.clone() };
-        let lock = File::create(folder.join(LOCK)).map_err(failed)?;
-        Ok((Self { path: folder.into(), shown, _lock: lock, pipeline, promised }, aborts))
+        let copy = copy_of(path, folder, Facts { shown, pipeline, promised });
+        let copy = copy.map_err(|source| StoreError::Copy { path: folder.into(), source })?;
+        Ok((copy, aborts))
+    }
+
+    /// A copy of it in a folder in it, which is removed with the value beside; `None` if there is no
+    /// database yet. Nothing else of it is written to.
+    pub(super) fn copy_beside(&self) -> Result<Option<(Self, Folder)>, StoreError> {
+        if !self.epochs().exists() {
+            return Ok(None);
+        }
+        let folder = Folder::at(self.path.join(COPY));
+        let facts =
+            Facts { shown: self.name(), pipeline: self.pipeline.clone(), promised: self.promised };
+        let copy = folder.clear().and_then(|()| copy_of(&self.path, folder.path(), facts));
+        let copy = copy.map_err(|source| StoreError::NoCopy { path: self.name(), source })?;
+        Ok(Some((copy, folder)))
     }
 
     /// The epoch that the database must have at least. A database that has lost it is damaged, also
@@ -173,6 +178,21 @@ impl Directory {
     pub(crate) fn epochs(&self) -> PathBuf {
         self.path.join(EPOCHS)
     }
+}
+
+/// What is known of a state beside its database.
+struct Facts {
+    shown: Box<str>,
+    pipeline: Option<Box<str>>,
+    promised: Epoch,
+}
+
+/// A copy in `folder` of the database in the directory at `path`.
+fn copy_of(path: &Path, folder: &Path, facts: Facts) -> io::Result<Directory> {
+    let Facts { shown, pipeline, promised } = facts;
+    copy_all(&path.join(EPOCHS), &folder.join(EPOCHS))?;
+    let lock = File::create(folder.join(LOCK))?;
+    Ok(Directory { path: folder.into(), shown, _lock: lock, pipeline, promised })
 }
 
 /// The file in a state directory that tells of runs that have failed. It is of use only to whoever
@@ -271,7 +291,7 @@ fn stranger(path: &Path) -> io::Result<Option<Box<str>>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         let name = name.to_string_lossy();
-        if ![LOCK, PIPELINE, PIPELINE_NEW, EPOCHS, LAST, LAST_NEW, ABORTS, ABORTS_NEW]
+        if ![LOCK, PIPELINE, PIPELINE_NEW, EPOCHS, LAST, LAST_NEW, ABORTS, ABORTS_NEW, COPY]
             .contains(&&*name)
         {
             return Ok(Some((*name).into()));

@@ -7,9 +7,9 @@
 use super::database::Database;
 use super::directory::{AbortFile, Directory};
 use super::{Store, StoreError};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A copy of a state.
@@ -28,9 +28,25 @@ impl Look {
     /// # Errors
     /// There is no state, another process works on it, it is damaged, or there is no room for a copy.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_if(path, Ok)
+    }
+
+    /// The same, if it is the state of `pipeline`.
+    ///
+    /// # Errors
+    /// As of [`Look::open`]; or it is that of another.
+    pub fn open_of(path: &Path, pipeline: &str) -> Result<Self, StoreError> {
+        Self::open_if(path, |directory| directory.of(pipeline))
+    }
+
+    fn open_if(
+        path: &Path,
+        is_wanted: impl FnOnce(Directory) -> Result<Directory, StoreError>,
+    ) -> Result<Self, StoreError> {
         let failed = |source| StoreError::Copy { path: std::env::temp_dir(), source };
         let copy = tempfile::Builder::new().prefix("nilometer-state-").tempdir().map_err(failed)?;
         let (directory, aborts) = Directory::copied(path, copy.path())?;
+        let directory = is_wanted(directory)?;
         let missing = || StoreError::Missing { path: path.to_string_lossy().into() };
         let pipeline: Box<str> = directory.pipeline().ok_or_else(missing)?.into();
         let database = Database::open(directory, &pipeline)?;
@@ -61,6 +77,36 @@ impl Look {
     }
 }
 
+/// A folder that goes with this value.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// The one at `path`, whatever is there.
+    pub(super) const fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Removes what is there.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by the next start.
+        self.clear().ok();
+    }
+}
+
 /// Copies the files of a folder, and the folders in it.
 pub(super) fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
@@ -70,7 +116,8 @@ pub(super) fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() {
             copy_all(&entry.path(), &target)?;
         } else {
-            fs::copy(entry.path(), target)?;
+            // Without its permissions: what may only be read is looked at, too.
+            io::copy(&mut File::open(entry.path())?, &mut File::create(target)?)?;
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ mod frame;
 mod look;
 pub mod memory;
 mod pages;
+mod proof;
 mod rows;
 mod sled_rows;
 
@@ -169,6 +170,16 @@ pub enum StoreError {
     Copy {
         /// Where it was to be.
         path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A state is opened in a copy first, which cannot be made.
+    #[error(
+        "the state in `{path}` is read in a copy beside it before a run goes on with it, and that cannot be made: {source}; free as much space as the directory takes, or leave the check out with `state.check = false`"
+    )]
+    NoCopy {
+        /// Path as the user wrote it.
+        path: Box<str>,
         /// What the operating system says.
         source: io::Error,
     },

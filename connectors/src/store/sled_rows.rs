@@ -20,6 +20,8 @@ pub(crate) struct SledRows {
     db: Db,
     /// Whose directory it is to be, as long as it does not say so.
     owner: Option<Box<str>>,
+    /// Whether the database's summary of its log could not be read, and was made anew.
+    pub(super) is_mended: bool,
 }
 
 impl SledRows {
@@ -28,9 +30,9 @@ impl SledRows {
     /// # Errors
     /// They cannot be read or written, or are damaged.
     pub(crate) fn open(directory: Directory, pipeline: &str) -> Result<Self, StoreError> {
-        let db = open_db(&directory.epochs(), &directory.name())?;
+        let (db, is_mended) = open_db(&directory.epochs(), &directory.name())?;
         let owner = directory.is_new().then(|| pipeline.into());
-        Ok(Self { directory, db, owner })
+        Ok(Self { directory, db, owner, is_mended })
     }
 
     fn error(&self, error: sled::Error) -> StoreError {
@@ -112,16 +114,16 @@ impl SharedRows for SharedSled {
 }
 
 /// Opens sled. Where it cannot read its own summary of the log (`snap.*`, cut short by a crash of
-/// the machine), it makes it anew from the log.
-fn open_db(path: &Path, name: &str) -> Result<Db, StoreError> {
+/// the machine), it makes it anew from the log; whether it did.
+fn open_db(path: &Path, name: &str) -> Result<(Db, bool), StoreError> {
     let config = sled::Config::new().path(path).cache_capacity(CACHE_BYTES).flush_every_ms(None);
     match config.open() {
-        Ok(db) => Ok(db),
+        Ok(db) => Ok((db, false)),
         Err(error @ (sled::Error::Corruption { .. } | sled::Error::Io(_))) => {
             if !set_snapshots_aside(path).unwrap_or(false) {
                 return Err(store_error(name, error));
             }
-            config.open().map_err(|error| store_error(name, error))
+            config.open().map(|db| (db, true)).map_err(|error| store_error(name, error))
         }
         Err(error) => Err(store_error(name, error)),
     }

@@ -17,5 +17,7 @@ raw_table! {
         max_unpublished_bytes: Size = Default("\"256MiB\""),
         /// How much memory the state of windows may take, over all shards; beyond it, keys that nobody asks for lie on disk until they are needed. Without it all state is in memory.
         memory: Size = Optional,
+        /// Whether a start reads all that is stored in a copy first, in the same directory, so that a state that is damaged is refused as it was. For the time of the start it takes as much room again.
+        check: bool = Default("true"),
     }
 }

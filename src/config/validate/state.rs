@@ -30,6 +30,7 @@ pub(crate) fn state(raw: &RawConfig, problems: &mut Problems) -> Option<Option<S
         }
     }
     let (dir, interval) = (state.value.dir.value()?, state.value.epoch.value()?.0);
+    let is_checked = *state.value.check.value()?;
     let bounds = Bounds {
         epoch_bytes_max: state.value.max_epoch_bytes.value()?.0,
         unpublished_bytes_max: state.value.max_unpublished_bytes.value()?.0,
@@ -40,5 +41,5 @@ pub(crate) fn state(raw: &RawConfig, problems: &mut Problems) -> Option<Option<S
         Given::Wrong => return None,
         Given::Value(memory) => Some(memory.value.0),
     };
-    Some(Some(StateConfig { dir: PathBuf::from(dir), interval, bounds, memory }))
+    Some(Some(StateConfig { dir: PathBuf::from(dir), interval, bounds, memory, is_checked }))
 }
