@@ -55,8 +55,7 @@ impl Supervision {
         let verdict = aborts.start(Stored { epoch: behind, records: &records }, wish);
         let words = Words { pipeline };
         match verdict {
-            Verdict::Held => return Err(words.held(&aborts, true)),
-            Verdict::HeldWithNothingToSkip => return Err(words.held(&aborts, false)),
+            Verdict::Held | Verdict::HeldWithNothingToSkip => return Err(words.held(&aborts)),
             Verdict::StartsWithNothingToSkip => {
                 tell("--skip-batch: there is no batch that the run before failed in\n");
             }
@@ -169,7 +168,7 @@ impl Words<'_> {
         format!("{}, behind epoch {}: {}", place.unwrap_or_default(), abort.epoch, abort.error)
     }
 
-    fn held(&self, aborts: &Aborts, has_choice: bool) -> StateError {
+    fn held(&self, aborts: &Aborts) -> StateError {
         let last = aborts.last();
         let is_batch = last.is_some_and(|last| last.place.is_some());
         let ways = match (is_batch, self.pipeline.dead_letters.is_set()) {
@@ -179,11 +178,8 @@ impl Words<'_> {
             (true, false) => {
                 "start with --skip-batch to leave these records out (counted, and lost: there is no `dead_letters` file), or with --retry to read them again"
             }
-            (false, _) if has_choice => {
-                "start with --retry to try again; no records were being taken in that could be left out (a batch of several partitions of a topic cannot be)"
-            }
             (false, _) => {
-                "there are no records that --skip-batch could leave out: none were being taken in, or they were of several partitions of a topic; start with --retry to try again"
+                "start with --retry to try again; or change what failed so that it can take its input, such as by a `filter`, and begin it anew with --drop-state; there are no records that --skip-batch could leave out: none were being taken in, or they were of several partitions of a topic"
             }
         };
         StateError::Held {

@@ -123,6 +123,42 @@ fn what_the_broker_has_deleted_meanwhile_is_counted_and_named() {
     assert_eq!(summary["partitions"][0]["lag"], 0);
 }
 
+/// A batch of several partitions has no place that could be left out: the start that is held says how to
+/// go on, and that is so.
+#[test]
+fn a_run_that_fails_over_a_topic_again_and_again_names_a_way_out() {
+    let broker = Broker::shared();
+    broker.topic("fails", 2);
+    let mut book = Book::default();
+    book.fill(2, (0, 3_000));
+    broker.produce("fails", &book.records());
+    let pipeline = sums(&broker.address, "fails", BOUNDED) + STATE;
+    let pipeline = pipeline.replace("v = \"i64\"", "v = \"i128\"");
+    let place = Place::new(&pipeline);
+    let all = |sum| {
+        move || broker.committed("fails-readers", "fails", 2).iter().flatten().sum::<i64>() == sum
+    };
+    let mut run = place.start(&[]);
+    run.until("all is read", all(3_000));
+    run.stop();
+    let large = format!("{{\"ts\":1700000004000,\"k\":\"k\",\"v\":{}}}", i128::MAX);
+    let large: Vec<_> = (0..2).map(|at| (at, 0, None, Some(large.as_bytes()))).collect();
+    broker.produce("fails", &large);
+    for _ in 0..3 {
+        let said = place.run(&[], 1);
+        assert!(said.contains("overflows 128 bits"), "{said}");
+    }
+    for args in [&[][..], &["--skip-batch"]] {
+        let said = place.run(args, 7);
+        let way = "such as by a `filter`, and begin it anew with --drop-state";
+        assert!(said.contains(way) && said.contains("several partitions of a topic"), "{said}");
+    }
+    place.write("pipeline.toml", &format!("filter = \"v < 1000\"\n{pipeline}"));
+    let mut run = place.start(&["--retry", "--drop-state", "sums"]);
+    run.until("it goes on", all(3_002));
+    run.stop();
+}
+
 #[test]
 fn two_processes_do_not_read_at_once() {
     let broker = Broker::shared();
