@@ -5,13 +5,12 @@
 //! that takes too long, ends the process at once. At the end the account has to balance: a run whose
 //! numbers do not add up has failed.
 
-use crate::admin::Admin;
 use crate::check_totals::TotalsCheck;
 use crate::cli::PipelineArgs;
 use crate::config::{self, Pipeline, Setting};
 use crate::drain::Drain;
 use crate::failure::{Failure, print, tell};
-use crate::metrics::Watched;
+use crate::logs;
 use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
 use crate::standing::{Names, describe, describe_standstill};
@@ -20,8 +19,9 @@ use crate::summary::Summary;
 use crate::summary_sequences::SequenceSummary;
 use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
-use crate::supervision::{Supervision, abort_on_panic};
+use crate::supervision::abort_on_panic;
 use crate::telemetry::Spans;
+use crate::watchers::Watchers;
 use crate::{summary_table, topology};
 use actix::System;
 use clap::Args;
@@ -97,6 +97,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     sets.extend(args.state.as_ref().map(|dir| format!("state.dir={}", quoted(dir))));
     let timeout = args.drain_timeout.as_ref();
     sets.extend(timeout.map(|timeout| format!("limits.drain_timeout={timeout}")));
+    logs::start();
     let pipeline = config::load(&args.pipeline.file, &sets)?;
     if pipeline.state.is_some() && args.check_totals {
         return Err(RunFailure::TotalsOfState.into());
@@ -119,10 +120,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let mut file = args.summary.clone().map(SummaryFile::create).transpose()?;
     tell_settings(&pipeline);
     let bar = Bar::new(pipeline.sources.iter().all(|source| !source.kind.is_live()));
-    let admin = Admin::open(&pipeline).map_err(RunFailure::Admin)?;
-    if let Some(admin) = &admin {
-        tell(&format!("admin port: http://{}\n", admin.address()));
-    }
+    let mut watchers = Watchers::open(&pipeline).map_err(RunFailure::Admin)?;
     // First: it says whether another process works on all this.
     let asked = Asked { wish, drops: &args.drops };
     let state = state::open_for(&pipeline, asked);
@@ -134,8 +132,8 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let mut parts = topology::build(&pipeline, state, tracing, &bar)?;
     let totals = args.check_totals.then(|| TotalsCheck::attach(&pipeline, &mut parts));
     let begun = Instant::now();
-    let watchers = Watchers { supervision: supervision.as_deref(), admin: admin.as_ref() };
-    let driven = System::new().block_on(drive(parts, watchers, (&pipeline, begun), &bar));
+    watchers.supervise(supervision.clone());
+    let driven = System::new().block_on(drive(parts, &mut watchers, &pipeline, &bar));
     finish_spans(spans);
     let failure = match &driven {
         Ok(outcome) => outcome.failures.first(),
@@ -209,58 +207,16 @@ impl SummaryFile {
     }
 }
 
-/// Who watches a run beside its people.
-#[derive(Clone, Copy)]
-struct Watchers<'a> {
-    supervision: Option<&'a Supervision>,
-    admin: Option<&'a Admin>,
-}
-
-impl Watchers<'_> {
-    /// The run has begun.
-    fn watch(self, node: &Node, (pipeline, begun): (&Pipeline, Instant)) {
-        if let Some(supervision) = self.supervision {
-            supervision.watch(node.meters());
-        }
-        if let Some(admin) = self.admin {
-            admin.watch(Watched {
-                node: node.handle(),
-                plan: pipeline.plan.clone(),
-                pipeline: pipeline.job.name.as_ref().into(),
-                has_state: pipeline.state.is_some(),
-                begun,
-            });
-        }
-    }
-
-    /// It drains, since it has failed or was told to.
-    fn drains(self, has_failed: bool) {
-        match self.admin {
-            Some(admin) if has_failed => admin.failed(),
-            Some(admin) => admin.drains(),
-            None => {}
-        }
-    }
-
-    /// Waits until the admin port is asked for an end.
-    async fn drain_asked(self) {
-        match self.admin {
-            Some(admin) => admin.drain_asked().await,
-            None => std::future::pending().await,
-        }
-    }
-}
-
 /// Runs a node to its end, and tells people on the way.
 async fn drive(
     parts: Parts,
-    watchers: Watchers<'_>,
-    (pipeline, begun): (&Pipeline, Instant),
+    watchers: &mut Watchers,
+    pipeline: &Pipeline,
     bar: &Bar,
 ) -> Result<Outcome, RunFailure> {
     let mut signals = Signals::listen().map_err(RunFailure::Signals)?;
     let mut node = Node::start(parts)?;
-    watchers.watch(&node, (pipeline, begun));
+    watchers.watch(&node, pipeline).map_err(RunFailure::Telemetry)?;
     let mut redraw = tokio::time::interval(progress::PERIOD);
     let mut drain = Drain::new(pipeline);
     loop {

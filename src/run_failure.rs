@@ -3,6 +3,7 @@
 use crate::admin::AdminError;
 use crate::state::StateError;
 use crate::summary::Imbalance;
+use crate::telemetry::PushError;
 use nilometer_actors::StartError;
 use nilometer_actors::report::Failure;
 use nilometer_connectors::flow_tables::FlowTableError;
@@ -87,6 +88,9 @@ pub enum RunFailure {
     /// The admin port cannot be opened.
     #[error("admin: {0}")]
     Admin(#[from] AdminError),
+    /// A collector cannot be told of the run.
+    #[error(transparent)]
+    Telemetry(PushError),
     /// The actors cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -138,6 +142,7 @@ impl RunFailure {
             Self::State(_) | Self::Start(StartError::State(_)) => 5,
             Self::Admin(AdminError::Token { .. } | AdminError::TokenFile { .. }) => 2,
             Self::Admin(AdminError::Listen { .. } | AdminError::Thread(_))
+            | Self::Telemetry(_)
             | Self::Start(
                 StartError::Thread(_)
                 | StartError::UnknownSink { .. }
@@ -189,6 +194,7 @@ impl RunFailure {
             | Self::DeadLetters(_)
             | Self::SummaryFile { .. }
             | Self::Admin(_)
+            | Self::Telemetry(_)
             | Self::Start(_)
             | Self::Signals(_)
             | Self::Spans(_)

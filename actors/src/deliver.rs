@@ -40,8 +40,8 @@
 use crate::checkpoint::Part;
 use crate::coordinator::CoordinatorActor;
 use crate::message::{
-    Aligned, Barrier, Block, Closed, Concluded, Cut, CycleBegun, CycleFinished, Demanded, Drain,
-    Durable, Ended, EpochBegun, Exchanged, Finished, Given, GivenUp, Granted, Handled, Late,
+    Aligned, Asked, Barrier, Block, Closed, Concluded, Cut, CycleBegun, CycleFinished, Demanded,
+    Drain, Durable, Ended, EpochBegun, Exchanged, Finished, Given, GivenUp, Granted, Handled, Late,
     Marked, Panes, Passed, Progress, Published, Records, Returned, Signalled, StageMarked, Tick,
     Turn, Waiting, Wanted, Written,
 };
@@ -58,6 +58,7 @@ use nilometer_model::node::credit::Taker;
 use nilometer_model::time::Watermark;
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 /// An address before its actor lives, so that actors can know each other from their first message
 /// on.
@@ -317,6 +318,16 @@ pub(crate) fn drain(sources: &[Addr<SourceActor>]) {
     for source in sources {
         append(source, Drain);
     }
+}
+
+/// The host asks a shard what it holds of a key.
+pub(crate) fn asked(to: &Addr<ShardActor>, asked: Asked) {
+    append(to, asked);
+}
+
+/// The shard answers, if somebody still waits for it.
+pub(crate) fn answered<T>(reply: oneshot::Sender<T>, answer: T) {
+    reply.send(answer).ok();
 }
 
 /// Where actors report to the host: what happened, and at their end what they counted.

@@ -4,15 +4,21 @@
 
 use crate::coordinator::CoordinatorActor;
 use crate::deliver;
+use crate::message::Asked;
 use crate::meter::Meters;
+use crate::shard::ShardActor;
 use actix::Addr;
+use nilometer_model::image::{Look, LookError, WrittenKey};
+use nilometer_model::pane::StageId;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// A handle on a node.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) meters: Arc<Meters>,
     pub(crate) coordinator: Addr<CoordinatorActor>,
+    pub(crate) shards: Vec<Addr<ShardActor>>,
     pub(crate) sources: Vec<Arc<str>>,
     pub(crate) sinks: Vec<Arc<str>>,
 }
@@ -37,6 +43,30 @@ impl Handle {
     /// before.
     pub fn signal(&self, name: Arc<str>) {
         deliver::signalled(&self.coordinator, name);
+    }
+
+    /// What the shards hold of a key of a stage in memory, as they stand when they are asked: one that
+    /// waits for its sinks answers as well. What has ended answers nothing. May be dropped while it
+    /// waits.
+    ///
+    /// # Errors
+    /// See [`LookError`].
+    pub async fn look(&self, stage: StageId, key: WrittenKey) -> Result<Look, LookError> {
+        let key = Arc::new(key);
+        let ask = |shard: &Addr<ShardActor>| {
+            let (reply, answer) = oneshot::channel();
+            deliver::asked(shard, Asked { stage, key: key.clone(), reply });
+            answer
+        };
+        let answers: Vec<_> = self.shards.iter().map(ask).collect();
+        let mut all = Look::default();
+        for answer in answers {
+            let Ok(look) = answer.await else { continue };
+            let Look { entries, cold_keys } = look?;
+            all.entries.extend(entries);
+            all.cold_keys = all.cold_keys.saturating_add(cold_keys);
+        }
+        Ok(all)
     }
 
     /// Lets the next epoch begin as soon as none is in flight; nothing where no state is stored.

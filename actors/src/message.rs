@@ -15,16 +15,18 @@ use crate::source::SourceActor;
 use crate::trace::Origin;
 use actix::{Addr, Message};
 use nilometer_model::epoch::Epoch;
+use nilometer_model::image::{Look, LookError, WrittenKey};
 use nilometer_model::late::LateBatch;
 use nilometer_model::node::credit::Taker;
 use nilometer_model::node::{Ancestor, Mark};
-use nilometer_model::pane::PaneBatch;
+use nilometer_model::pane::{PaneBatch, StageId};
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
 use nilometer_model::time::{EventTime, ProcessingTime, Watermark};
 use nilometer_model::watermark;
 use opentelemetry::trace::SpanContext;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// Source to shard: records whose keys the shard owns.
 pub(crate) struct Records {
@@ -237,6 +239,13 @@ pub(crate) struct Handled {
     pub(crate) bytes: usize,
 }
 
+/// Host to shard: what does it hold of a key?
+pub(crate) struct Asked {
+    pub(crate) stage: StageId,
+    pub(crate) key: Arc<WrittenKey>,
+    pub(crate) reply: oneshot::Sender<Result<Look, LookError>>,
+}
+
 /// Clock to all that must know the time.
 #[derive(Clone, Copy)]
 pub(crate) struct Tick(pub(crate) ProcessingTime);
@@ -282,6 +291,7 @@ messages!(
     Given,
     Demanded,
     Signalled,
+    Asked,
     Durable,
     Published,
     Concluded,

@@ -18,6 +18,7 @@ use crate::deliver;
 use crate::handle::Handle;
 use crate::meter::{Busy, Meters};
 use crate::report::{Failure, Report, ShardReport, SinkReport, SourceReport, StoreReport};
+use crate::shard::ShardActor;
 use crate::source::SourceActor;
 use crate::trace::Tracing;
 use crate::wiring::{self, StartError};
@@ -249,6 +250,7 @@ pub struct Node {
     pub(crate) arbiters: Vec<Arbiter>,
     pub(crate) sources: Vec<Addr<SourceActor>>,
     pub(crate) coordinator: Addr<CoordinatorActor>,
+    pub(crate) shards: Vec<Addr<ShardActor>>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) reports: UnboundedReceiver<Report>,
     /// Actors whose last report is still to come. Falls only.
@@ -277,6 +279,7 @@ impl Node {
         Handle {
             meters: self.meters.clone(),
             coordinator: self.coordinator.clone(),
+            shards: self.shards.clone(),
             sources: self.outcome.names.clone(),
             sinks: self.sink_names.clone(),
         }

@@ -9,7 +9,9 @@ use crate::cutting::Cutting;
 use crate::deliver::{self, Reports};
 use crate::figures::{Measuring, ShardFigures};
 use crate::inbox::{Inbox, Inward};
-use crate::message::{CycleFinished, Exchanged, Handled, Late, Panes, Records, StageMarked, Tick};
+use crate::message::{
+    Asked, CycleFinished, Exchanged, Handled, Late, Panes, Records, StageMarked, Tick,
+};
 use crate::meter::Meters;
 use crate::report::{Failure, Report, ShardReport};
 use crate::shard_spans::ShardSpans;
@@ -163,6 +165,15 @@ impl ShardActor {
         }
         self.forward(ctx);
         self.spans.end();
+    }
+}
+
+impl Handler<Asked> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Asked, _: &mut Self::Context) {
+        let look = self.machine.look(message.stage, &message.key);
+        deliver::answered(message.reply, look);
     }
 }
 

@@ -150,6 +150,7 @@ pub(crate) fn start(parts: Parts) -> Result<Node, StartError> {
         meters: wiring.meters,
         reports: reported,
         open: wiring.open,
+        shards: wiring.shards,
         sink_names,
         outcome: Outcome { names, ..Outcome::default() },
     })

@@ -96,6 +96,17 @@ impl Symbols {
         Ok(Symbol(number))
     }
 
+    /// The symbol of `text`, if it has one.
+    pub fn find(&self, text: &str) -> Option<Symbol> {
+        let hash = self.hasher.hash_one(text);
+        let index = match self.index.lock() {
+            Ok(index) => index,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let is_same = |number: &u32| self.text(Symbol(*number)) == text;
+        index.find(hash, is_same).map(|number| Symbol(*number))
+    }
+
     /// The text of `symbol`; empty for a symbol of another table.
     pub fn text(&self, symbol: Symbol) -> &str {
         self.texts.get(symbol.0 as usize).map_or("", |text| text)

@@ -1,6 +1,7 @@
 //! What the admin port answers, as types: the JSON, and its schema in the document of the port, are
 //! made of them. Times are milliseconds since the Unix epoch, spans milliseconds.
 
+use crate::logs::Level;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -198,4 +199,24 @@ pub(crate) struct EpochAnswer {
     /// Number of the last epoch that is durable: of one that holds all that has been read by now it
     /// is higher by at most 2.
     pub(crate) durable: u64,
+}
+
+/// What is kept of a key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyAnswer {
+    /// The stage.
+    pub(crate) stage: String,
+    /// What is in memory, in the form of `nilometer state get --format json`.
+    pub(crate) entries: Vec<serde_json::Map<String, serde_json::Value>>,
+    /// Keys of the stage that lie on the disk; this one may be among them.
+    pub(crate) cold_keys: u64,
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LevelAnswer {
+    /// The level.
+    pub(crate) level: Level,
 }

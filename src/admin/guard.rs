@@ -8,7 +8,7 @@ use super::AdminError;
 use super::problem::Problem;
 use super::shared::Shared;
 use axum::extract::{Request, State};
-use axum::http::{Method, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::fmt;
@@ -47,12 +47,22 @@ impl fmt::Debug for Token {
     }
 }
 
+/// Bytes of the body of a request: none has much to say.
+pub(super) const BODY_BYTES_MAX: usize = 4 << 10;
+
 /// Lets pass what may pass.
 pub(super) async fn guard(
     State(shared): State<Arc<Shared>>,
     request: Request,
     next: Next,
 ) -> Response {
+    // Before any of it has come.
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+        let error = "the body is too long: no request has much to say";
+        return Problem::refused(StatusCode::PAYLOAD_TOO_LARGE, error).into_response();
+    }
     let only_looks = matches!(*request.method(), Method::GET | Method::HEAD);
     if only_looks && !shared.is_exposed {
         return next.run(request).await;

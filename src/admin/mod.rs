@@ -9,12 +9,14 @@
 mod answers;
 mod figures;
 mod guard;
+mod openapi;
+mod operations;
 mod problem;
 mod routes;
 mod server;
 mod shared;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::config::Pipeline;
 use crate::metrics::Watched;

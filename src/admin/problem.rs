@@ -53,6 +53,16 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, error.into())
     }
 
+    /// Its body is refused.
+    pub(super) const fn refused(status: StatusCode, error: &'static str) -> Self {
+        Self::new(status, Cow::Borrowed(error))
+    }
+
+    /// It cannot be answered.
+    pub(super) fn internal(error: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.into())
+    }
+
     /// No run is watched yet.
     pub(super) const fn starting() -> Self {
         let error = "the run has not begun: inputs, outputs and state are being opened; ask again";

@@ -1,35 +1,33 @@
 //! What can be asked, and the answers.
 
-use super::answers::{EpochAnswer, PartitionsAnswer, PipelineAnswer, SignalAnswer, StatusAnswer};
+use super::answers::{
+    EpochAnswer, KeyAnswer, LevelAnswer, PartitionsAnswer, PipelineAnswer, SignalAnswer,
+    StatusAnswer,
+};
 use super::figures;
-use super::guard::guard;
+use super::guard::{BODY_BYTES_MAX, guard};
+use super::operations::operations;
 use super::problem::{Problem, no_method, no_path};
 use super::shared::{Phase, Shared};
+use crate::logs;
 use crate::metrics::prometheus;
-use axum::extract::rejection::PathRejection;
+use crate::state::tools::json::of_table;
+use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use nilometer_model::engine::Engine;
+use nilometer_model::image::{LookError, WrittenKey};
 use nilometer_model::trigger::signals;
 use std::sync::Arc;
 
-/// Bytes of the body of a request: none has much to say.
-const BODY_BYTES_MAX: usize = 4 << 10;
-
 /// All that the port answers.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
-    Router::new()
-        .route("/health", get(health))
-        .route("/ready", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/api/v1/pipeline", get(pipeline))
-        .route("/api/v1/partitions", get(partitions))
-        .route("/api/v1/signals/{name}", post(signal))
-        .route("/api/v1/epoch", post(epoch))
-        .route("/api/v1/drain", post(drain))
+    let routes = operations().into_iter();
+    let router = routes
+        .fold(Router::new(), |router, operation| router.route(operation.path, operation.route));
+    router
         .fallback(no_path)
         .method_not_allowed_fallback(no_method)
         .layer(middleware::from_fn_with_state(shared.clone(), guard))
@@ -42,36 +40,40 @@ fn status(code: StatusCode, status: &str) -> Response {
 }
 
 /// Whether the process does its work: if not, it should be replaced.
-async fn health(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     let text = shared.status();
     let is_well = !matches!(text, "failed" | "stuck");
     status(if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, text)
 }
 
 /// Whether it has begun, and goes on.
-async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     let text = shared.status();
     let is_ready = text == Phase::Running.name();
     status(if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, text)
 }
 
 /// The page for Prometheus.
-async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
     let page = prometheus::page(&*shared.account()?);
     Ok(([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], page).into_response())
 }
 
-async fn pipeline(State(shared): State<Arc<Shared>>) -> Result<Json<PipelineAnswer>, Problem> {
+pub(super) async fn pipeline(
+    State(shared): State<Arc<Shared>>,
+) -> Result<Json<PipelineAnswer>, Problem> {
     let now_ms = shared.account()?.now;
     Ok(Json(figures::pipeline(&shared, shared.run()?, now_ms)))
 }
 
-async fn partitions(State(shared): State<Arc<Shared>>) -> Result<Json<PartitionsAnswer>, Problem> {
+pub(super) async fn partitions(
+    State(shared): State<Arc<Shared>>,
+) -> Result<Json<PartitionsAnswer>, Problem> {
     Ok(Json(figures::partitions(shared.run()?)))
 }
 
 /// Gives a signal to the triggers that wait for it.
-async fn signal(
+pub(super) async fn signal(
     State(shared): State<Arc<Shared>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<(StatusCode, Json<SignalAnswer>), Problem> {
@@ -87,12 +89,13 @@ async fn signal(
             "no trigger of the pipeline waits for a signal of this name",
         ));
     }
+    tracing::info!(name, "a signal was given through the admin port");
     run.node.signal(name.as_str().into());
     Ok((StatusCode::ACCEPTED, Json(SignalAnswer { signal: name })))
 }
 
 /// Lets an epoch begin as soon as none is in flight.
-async fn epoch(
+pub(super) async fn epoch(
     State(shared): State<Arc<Shared>>,
 ) -> Result<(StatusCode, Json<EpochAnswer>), Problem> {
     let run = shared.run()?;
@@ -100,16 +103,84 @@ async fn epoch(
         return Err(Problem::conflict("no state is stored, so there are no epochs; see `[state]`"));
     }
     let durable = run.node.meters().durable().number();
+    tracing::info!("an epoch was asked for through the admin port");
     run.node.begin_epoch();
     Ok((StatusCode::ACCEPTED, Json(EpochAnswer { durable })))
 }
 
 /// Lets the run end as SIGTERM does.
-async fn drain(
+pub(super) async fn drain(
     State(shared): State<Arc<Shared>>,
 ) -> Result<(StatusCode, Json<StatusAnswer>), Problem> {
     shared.run()?;
+    tracing::info!("a drain was asked for through the admin port");
     shared.ask_drain();
     let status = Phase::Draining.name().into();
     Ok((StatusCode::ACCEPTED, Json(StatusAnswer { status })))
+}
+
+/// What is kept of a key, in the shard that has it.
+pub(super) async fn key(
+    State(shared): State<Arc<Shared>>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Json<KeyAnswer>, Problem> {
+    let Path((name, key)) = path.map_err(|_| Problem::bad("stage and key are texts in UTF-8"))?;
+    let run = shared.run()?;
+    let stage = run.plan.stages.iter().find(|stage| *stage.name == *name);
+    let stage = stage.ok_or_else(|| Problem::not_found("there is no stage of this name"))?;
+    let key = written(&key).ok_or_else(|| {
+        Problem::bad("a key is `field=value`, joined by commas, or a JSON object")
+    })?;
+    let look = shared.in_turn(run.node.look(stage.id, key)).await;
+    let look = look.map_err(|error| match error {
+        LookError::Key { .. } => Problem::bad(error.to_string()),
+        LookError::Function(_) | LookError::Image(_) => Problem::internal(error.to_string()),
+    })?;
+    let entries = look.entries.iter().filter_map(|(kind, view)| {
+        match of_table((&stage.name, *kind), false, view) {
+            serde_json::Value::Object(entry) => Some(entry),
+            _ => None,
+        }
+    });
+    let entries = entries.collect();
+    Ok(Json(KeyAnswer { stage: name, entries, cold_keys: look.cold_keys as u64 }))
+}
+
+/// The fields and values of a key, as they are written in a path.
+fn written(key: &str) -> Option<WrittenKey> {
+    if key.starts_with('{') {
+        let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(key).ok()?;
+        let member = |(name, value): (String, serde_json::Value)| {
+            let value = match value {
+                serde_json::Value::String(text) => text,
+                other => other.to_string(),
+            };
+            (name.into(), value.into())
+        };
+        return Some(members.into_iter().map(member).collect());
+    }
+    let part = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        Some((name.into(), value.into()))
+    };
+    key.split(',').map(part).collect()
+}
+
+/// How much is logged.
+pub(super) async fn level() -> Json<LevelAnswer> {
+    Json(LevelAnswer { level: logs::level() })
+}
+
+/// Changes how much is logged.
+pub(super) async fn set_level(
+    wanted: Result<Json<LevelAnswer>, JsonRejection>,
+) -> Result<Json<LevelAnswer>, Problem> {
+    let Json(wanted) = wanted.map_err(|rejection| {
+        let error = "the body is JSON: {\"level\": \"off\"}, or error, warn, info, debug, trace";
+        Problem::refused(rejection.status(), error)
+    })?;
+    if !logs::set_level(wanted.level) {
+        return Err(Problem::conflict("something else logs for this process"));
+    }
+    Ok(Json(wanted))
 }

@@ -21,12 +21,17 @@ pub(super) struct Shared {
     is_draining: AtomicBool,
     has_failed: AtomicBool,
     drain: Notify,
+    /// When the next may ask what shards hold. Locked by the one who asks.
+    next_look: tokio::sync::Mutex<Option<tokio::time::Instant>>,
     /// The account that was made last, and when.
     account: Mutex<Option<(Instant, Arc<Account>)>>,
 }
 
 /// Actors show new figures about as often: a page that is asked for more often shows the same.
 const FRESH: Duration = Duration::from_millis(100);
+
+/// Finding a key may take a walk over all keys of a stage.
+const LOOK_SHARE: u32 = 20;
 
 /// The node takes the time five times a second; one that has not for so long does nothing else
 /// either.
@@ -66,6 +71,7 @@ impl Shared {
             is_draining: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             drain: Notify::new(),
+            next_look: tokio::sync::Mutex::default(),
             account: Mutex::default(),
         }
     }
@@ -115,6 +121,19 @@ impl Shared {
     /// It has not begun.
     pub(super) fn run(&self) -> Result<&Watched, Problem> {
         self.run.get().ok_or(Problem::starting())
+    }
+
+    /// What `look` gives, which takes the time of shards: one at a time, and never more than one
+    /// part in [`LOOK_SHARE`] of it.
+    pub(super) async fn in_turn<T>(&self, look: impl Future<Output = T>) -> T {
+        let mut next = self.next_look.lock().await;
+        if let Some(next) = *next {
+            tokio::time::sleep_until(next).await;
+        }
+        let begun = tokio::time::Instant::now();
+        let given = look.await;
+        *next = begun.elapsed().checked_mul(LOOK_SHARE).and_then(|rest| begun.checked_add(rest));
+        given
     }
 
     /// What the run has counted, just now.

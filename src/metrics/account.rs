@@ -7,6 +7,7 @@ use nilometer_actors::histogram::Histogram;
 use nilometer_model::plan::Plan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What a sample says.
@@ -42,6 +43,28 @@ pub(crate) struct Watched {
     pub(crate) has_state: bool,
     /// When the run began.
     pub(crate) begun: Instant,
+    /// What became of requests to a collector; nothing is counted where there is none.
+    pub(crate) pushes: Arc<Pushes>,
+}
+
+/// Requests to a collector.
+#[derive(Debug, Default)]
+pub(crate) struct Pushes {
+    taken: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Pushes {
+    /// Counts a request.
+    pub(crate) fn count(&self, is_taken: bool) {
+        let count = if is_taken { &self.taken } else { &self.failed };
+        count.fetch_add(1, Relaxed);
+    }
+
+    /// Those that were taken, and those that were not.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.taken.load(Relaxed), self.failed.load(Relaxed))
+    }
 }
 
 /// Samples of a run, at one instant.
@@ -49,6 +72,8 @@ pub(crate) struct Watched {
 pub(crate) struct Account {
     /// Milliseconds since 1970 of that instant.
     pub(crate) now: i64,
+    /// The same of the beginning of the run.
+    pub(crate) began: i64,
     points: BTreeMap<Metric, Vec<Point>>,
 }
 
@@ -57,9 +82,16 @@ impl Account {
     pub(crate) fn of(watched: &Watched) -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
-        let mut account = Self { now, points: BTreeMap::new() };
+        let uptime = watched.begun.elapsed();
+        let began = now.saturating_sub(i64::try_from(uptime.as_millis()).unwrap_or(i64::MAX));
+        let mut account = Self { now, began, points: BTreeMap::new() };
         account.whole(Metric::Info, &[&watched.pipeline, env!("CARGO_PKG_VERSION")], 1);
-        account.real(Metric::Uptime, &[], watched.begun.elapsed().as_secs_f64());
+        account.real(Metric::Uptime, &[], uptime.as_secs_f64());
+        let (taken, failed) = watched.pushes.counts();
+        if taken > 0 || failed > 0 {
+            account.whole(Metric::Pushes, &["taken"], taken);
+            account.whole(Metric::Pushes, &["failed"], failed);
+        }
         figures::sources(&mut account, watched);
         figures::watermark(&mut account, watched);
         figures::stages(&mut account, watched);

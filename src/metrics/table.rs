@@ -53,7 +53,6 @@ macro_rules! metrics {
             }
 
             /// What its samples are counted in.
-            #[cfg(test)]
             pub(crate) const fn unit(self) -> &'static str {
                 match self {
                     $(Self::$id => $unit,)*
@@ -80,6 +79,8 @@ macro_rules! metrics {
 metrics! {
     Info: Gauge "nilometer_info" "1" ["pipeline", "version"] "1; the pipeline and the version of the program are its labels.";
     Uptime: Gauge "nilometer_uptime_seconds" "s" [] "Since the run has begun.";
+
+    Pushes: Counter "nilometer_telemetry_pushes_total" "requests" ["outcome"] "Requests to the collector: `taken`, or `failed`, since it was away, too slow, or took only a part; no sample where there is none.";
 
     RecordsRead: Counter "nilometer_records_read_total" "records" ["source"] "Records read: lines, rows, flow records.";
     Records: Counter "nilometer_records_total" "records" ["source", "outcome"] "Records that have an outcome: `accepted` (handed on to the stages), `filtered`, `malformed`, `dead_lettered`. What was read and has none is in flight.";

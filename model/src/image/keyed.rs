@@ -15,6 +15,9 @@ pub(crate) trait Keyed {
     /// one.
     fn name(&self, entry: u32, name: &mut Vec<u64>);
 
+    /// The numbers of the entries of a key.
+    fn of_key(&self, key: &[u64]) -> Vec<u32>;
+
     /// What is noted of changes; nothing before the first cut.
     fn dirty(&mut self) -> &mut Option<Box<Dirty>>;
 

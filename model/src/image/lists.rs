@@ -5,6 +5,7 @@ use super::bytes::{Input, put_number, put_wide_signed};
 use super::dirty::Dirty;
 use super::form::{Form, put_sent, sent};
 use super::keyed::Keyed;
+use super::look::scan;
 use super::view::{ListedView, WindowView};
 use crate::candidates::EntryId;
 use crate::key::KeyLayout;
@@ -33,6 +34,10 @@ impl Keyed for TopKTable {
         if let Some(group) = self.groups.get(entry as usize) {
             group.name(name);
         }
+    }
+
+    fn of_key(&self, key: &[u64]) -> Vec<u32> {
+        scan(self.entries(), |entry, name| self.name(entry, name), key)
     }
 
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {

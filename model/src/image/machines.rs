@@ -174,6 +174,10 @@ impl Keyed for MachineTable {
         name.extend_from_slice(self.get(entry).map_or(&[], |actor| &actor.key));
     }
 
+    fn of_key(&self, key: &[u64]) -> Vec<u32> {
+        self.find(key).into_iter().collect()
+    }
+
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {
         &mut self.dirty
     }

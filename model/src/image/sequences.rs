@@ -182,6 +182,10 @@ impl Keyed for SequenceTable {
         name.extend_from_slice(self.actor(entry).map_or(&[], |actor| &actor.key));
     }
 
+    fn of_key(&self, key: &[u64]) -> Vec<u32> {
+        self.find(key).into_iter().collect()
+    }
+
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {
         &mut self.dirty
     }

@@ -18,6 +18,10 @@ impl Keyed for SlidingTable {
         name.extend_from_slice(self.key(entry));
     }
 
+    fn of_key(&self, key: &[u64]) -> Vec<u32> {
+        self.find(key).into_iter().collect()
+    }
+
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {
         &mut self.dirty
     }

@@ -8,6 +8,7 @@ use super::bytes::{Input, put_number};
 use super::dirty::Dirty;
 use super::form::{Form, put_sent, put_window, sent, window};
 use super::keyed::Keyed;
+use super::look::scan;
 use super::view::WindowView;
 use super::{ImageError, other_plan};
 use crate::cells::{CellId, Meta};
@@ -43,6 +44,14 @@ impl Keyed for KeyTable {
 
     fn name(&self, entry: u32, name: &mut Vec<u64>) {
         self.cells.name(entry, name);
+    }
+
+    fn of_key(&self, key: &[u64]) -> Vec<u32> {
+        if self.cells.is_apart() {
+            return scan(self.entries(), |entry, name| self.name(entry, name), key);
+        }
+        // Where windows of a key stand together, any window finds them.
+        self.cells.head(self.cells.hash(key), key, Window::GLOBAL).into_iter().collect()
     }
 
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {

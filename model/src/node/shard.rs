@@ -15,9 +15,9 @@ use super::credit::{Backlog, Credit, Limits, Taker};
 use super::sent::PanesSent;
 use crate::engine::Cycle;
 use crate::epoch::Epoch;
-use crate::image::{Cut, ImageError};
+use crate::image::{Cut, ImageError, Look, LookError, WrittenKey};
 use crate::late::LateBatch;
-use crate::pane::PaneBatch;
+use crate::pane::{PaneBatch, StageId};
 use crate::row::RowBatch;
 use crate::shard::{ExchangeDeltas, ExchangeMark, Output, Shard, StageError};
 use crate::time::{ProcessingTime, Watermark};
@@ -173,6 +173,14 @@ impl<T> ShardNode<T> {
     /// The machine.
     pub const fn shard(&self) -> &Shard {
         &self.shard
+    }
+
+    /// What the machine holds of a key, see [`Shard::look`].
+    ///
+    /// # Errors
+    /// See [`LookError`].
+    pub fn look(&mut self, stage: StageId, key: &WrittenKey) -> Result<Look, LookError> {
+        self.shard.look(stage, key)
     }
 
     /// Whether it must be given nothing but what [`ShardNode::handled`] takes: a step is not done, or

@@ -150,6 +150,11 @@ impl SequenceTable {
         Now { watermark: self.watermark, output: self.output, active: self.active }
     }
 
+    pub(crate) fn find(&self, key: &[u64]) -> Option<ActorId> {
+        self.actors.find(self.actors.hash(key), key)
+    }
+
+    /// An actor by its number.
     pub(crate) fn actor(&self, id: ActorId) -> Option<&Actor> {
         self.actors.get(id)
     }

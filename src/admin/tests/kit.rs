@@ -2,14 +2,16 @@
 
 use crate::admin::Admin;
 use crate::config::{Pipeline, load_text};
+use crate::logs;
 use crate::metrics::Watched;
 use crate::progress::Bar;
-use crate::{state, topology};
+use crate::{state, telemetry, topology};
 use actix::System;
 use nilometer_actors::node::{News, Node, Outcome};
 use nilometer_actors::trace::Tracing;
 use nilometer_connectors::source::{Polled, Position, Progress, Source, SourceError, State};
 use nilometer_model::epoch::Wish;
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde_json::Value as Json;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -92,12 +94,22 @@ impl Source for Waiting {
 pub(crate) struct Run {
     pub(crate) node: Node,
     pub(crate) admin: Admin,
+    pub(crate) watched: Watched,
+    pub(crate) resource: Resource,
     pub(crate) directory: tempfile::TempDir,
 }
 
 impl Run {
     /// Starts a run of the records, with `more` settings.
     pub(crate) fn start(more: &str) -> Self {
+        let run = Self::unwatched(more);
+        run.admin.watch(run.watched.clone());
+        run
+    }
+
+    /// The same, and the port has not heard of it yet.
+    pub(crate) fn unwatched(more: &str) -> Self {
+        logs::start();
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("in.ndjson"), RECORDS).unwrap();
         std::fs::write(directory.path().join("token"), format!("{TOKEN}\n")).unwrap();
@@ -107,8 +119,8 @@ impl Run {
         let pipeline = pipeline.unwrap_or_else(|errors| panic!("{errors}"));
         let admin = Admin::open(&pipeline).unwrap().unwrap();
         let (node, watched) = begin(&pipeline);
-        admin.watch(watched);
-        Self { node, admin, directory }
+        let resource = telemetry::resource(&pipeline);
+        Self { node, admin, watched, resource, directory }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -162,6 +174,7 @@ fn begin(pipeline: &Pipeline) -> (Node, Watched) {
         pipeline: Arc::from(&*pipeline.job.name),
         has_state: pipeline.state.is_some(),
         begun: Instant::now(),
+        pushes: Arc::default(),
     };
     (node, watched)
 }

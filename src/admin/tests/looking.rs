@@ -1,6 +1,7 @@
 //! What is seen of a run.
 
 use super::kit::{Run, get, in_system};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 const OPEN: &str = "[admin]\nlisten = \"127.0.0.1:0\"\n";
@@ -62,6 +63,40 @@ fn the_page_for_prometheus_says_what_the_records_say() {
         ] {
             assert_eq!(samples.get(name).copied(), Some(value), "{name}\n{}", page.body);
         }
+        run.end().await;
+    });
+}
+
+#[test]
+fn what_is_kept_of_a_key_is_seen_in_the_shard_that_has_it() {
+    in_system(async {
+        let run = Run::start(OPEN);
+        run.until_read().await;
+        for (key, windows) in [
+            // The complete window is kept for late records, and has been told.
+            (
+                "k=a",
+                json!([[0, 1, "on_time", {"v": 4}, null], [20_000, 0, null, {"v": 0}, {"v": 4}]]),
+            ),
+            ("%7B%22k%22:%22b%22%7D", json!([[0, 1, "on_time", {"v": 7}, null]])),
+            // Left out by the filter, and never seen.
+            ("k=c", json!([])),
+            ("k=nobody", json!([])),
+        ] {
+            let answer = get(run.address(), &format!("/api/v1/keys/sums/{key}")).await.json();
+            let entries = answer["entries"].as_array().unwrap().iter();
+            let found = entries.flat_map(|entry| entry["windows"].as_array().unwrap());
+            let found: Vec<_> = found
+                .map(|w| json!([w["start_ms"], w["panes"], w["last_pane"], w["told"], w["news"]]))
+                .collect();
+            assert_eq!(json!(found), windows, "{key}: {answer}");
+        }
+        let wrong = get(run.address(), "/api/v1/keys/sums/v=1").await;
+        assert_eq!(
+            (wrong.status, &wrong.json()["error"]),
+            (400, &"a key of this stage is: k (text)".into())
+        );
+        assert_eq!(get(run.address(), "/api/v1/keys/none/k=a").await.status, 404);
         run.end().await;
     });
 }

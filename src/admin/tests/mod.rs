@@ -3,6 +3,8 @@
 //! The runs read what is written here and then wait; what they must have counted is worked out by
 //! hand beside the records.
 
-mod kit;
+mod document;
+mod hostile;
+pub(crate) mod kit;
 mod looking;
 mod telling;

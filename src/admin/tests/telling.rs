@@ -4,7 +4,7 @@ use super::kit::{Run, TOKEN, ask, get, in_system, post};
 use std::future::Future;
 use std::time::Duration;
 
-const GUARDED: &str = "[admin]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"DIR/token\"\n";
+pub(crate) const GUARDED: &str = "[admin]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"DIR/token\"\n";
 const STORED: &str = "[state]\ndir = \"DIR/state\"\nepoch = \"1h\"\n";
 
 #[test]

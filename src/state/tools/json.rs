@@ -2,17 +2,26 @@
 //! do not change.
 
 use nilometer_model::image::{
-    EntryView, ListedView, Named, RecordView, SessionView, StoredEntry, WindowView,
+    EntryView, ListedView, Named, RecordView, SessionView, StoredEntry, TableKind, WindowView,
 };
 use nilometer_model::value::Value;
 use serde_json::{Map, Value as Json, json};
 
 /// An entry of a stage.
 pub(super) fn entry(stored: &StoredEntry<'_>, view: &EntryView) -> Json {
+    of_table((stored.stage, stored.kind), stored.is_cold, view)
+}
+
+/// An entry of a table of a stage.
+pub(crate) fn of_table(
+    (stage, kind): (&str, TableKind),
+    is_in_page: bool,
+    view: &EntryView,
+) -> Json {
     json!({
-        "stage": stored.stage,
-        "table": stored.kind.name(),
-        "is_in_page": stored.is_cold,
+        "stage": stage,
+        "table": kind.name(),
+        "is_in_page": is_in_page,
         "key": named(&view.key),
         "windows": view.windows.iter().map(window).collect::<Vec<_>>(),
         "sessions": view.sessions.iter().map(session).collect::<Vec<_>>(),

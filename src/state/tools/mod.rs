@@ -7,7 +7,7 @@
 mod export;
 mod get;
 mod import;
-mod json;
+pub(crate) mod json;
 mod lines;
 mod list;
 mod opened;

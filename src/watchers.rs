@@ -1,0 +1,77 @@
+//! Who watches a run beside its people: supervision of a state, the admin port, a collector.
+//!
+//! Invariant: none of them holds the run up; when they are dropped, all have been told its end.
+
+use crate::admin::{Admin, AdminError};
+use crate::config::Pipeline;
+use crate::failure::tell;
+use crate::metrics::{Pushes, Watched};
+use crate::supervision::Supervision;
+use crate::telemetry::{PushError, Pushing, resource};
+use nilometer_actors::node::Node;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Who watches a run.
+pub(crate) struct Watchers {
+    supervision: Option<Arc<Supervision>>,
+    admin: Option<Admin>,
+    /// `None` before the run has begun, and where nobody is told.
+    pushing: Option<Pushing>,
+    begun: Instant,
+}
+
+impl Watchers {
+    /// Opens the admin port, if there is one: it says that the run is not ready.
+    pub(crate) fn open(pipeline: &Pipeline) -> Result<Self, AdminError> {
+        let admin = Admin::open(pipeline)?;
+        if let Some(admin) = &admin {
+            tell(&format!("admin port: http://{}\n", admin.address()));
+        }
+        Ok(Self { supervision: None, admin, pushing: None, begun: Instant::now() })
+    }
+
+    /// The run has a state.
+    pub(crate) fn supervise(&mut self, supervision: Option<Arc<Supervision>>) {
+        self.supervision = supervision;
+    }
+
+    /// The run has begun.
+    pub(crate) fn watch(&mut self, node: &Node, pipeline: &Pipeline) -> Result<(), PushError> {
+        if let Some(supervision) = &self.supervision {
+            supervision.watch(node.meters());
+        }
+        let watched = Watched {
+            node: node.handle(),
+            plan: pipeline.plan.clone(),
+            pipeline: pipeline.job.name.as_ref().into(),
+            has_state: pipeline.state.is_some(),
+            begun: self.begun,
+            pushes: Arc::new(Pushes::default()),
+        };
+        if let Some(config) = &pipeline.telemetry.otlp {
+            self.pushing = Pushing::start(config, resource(pipeline), watched.clone())?;
+        }
+        if let Some(admin) = &self.admin {
+            admin.watch(watched);
+        }
+        Ok(())
+    }
+
+    /// It drains, since it has failed or was told to.
+    pub(crate) fn drains(&self, has_failed: bool) {
+        match &self.admin {
+            Some(admin) if has_failed => admin.failed(),
+            Some(admin) => admin.drains(),
+            None => {}
+        }
+    }
+
+    /// Waits until the admin port is asked for an end. May be dropped while it waits.
+    pub(crate) async fn drain_asked(&self) {
+        match &self.admin {
+            Some(admin) => admin.drain_asked().await,
+            None => std::future::pending().await,
+        }
+    }
+}
