@@ -4,7 +4,7 @@
 
 use crate::failure::Failure;
 use crate::state::tools;
-use crate::{bench, check, completions, generate, plan, run, schema, test};
+use crate::{bench, check, completions, generate, plan, run, schema, test, top};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -46,6 +46,9 @@ enum Command {
     /// Show, check, export and import what a stored state holds
     #[command(after_help = tools::EXAMPLES)]
     State(tools::StateArgs),
+    /// Watch a run as it goes on: rates, the watermark, late records, state
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::TopArgs),
     /// Measure the engine against a hand-written loop that computes the same
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::BenchArgs),
@@ -85,6 +88,7 @@ impl Cli {
             Command::Plan(args) => plan::execute(&args),
             Command::Test(args) => test::execute(&args),
             Command::State(args) => tools::execute(&args),
+            Command::Top(args) => top::execute(&args),
             Command::Bench(args) => bench::execute(&args),
             Command::Generate(args) => generate::execute(&args),
             Command::Schema => schema::execute(),

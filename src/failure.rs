@@ -5,6 +5,7 @@ use crate::config::{ConfigErrors, Look};
 use crate::run_failure::RunFailure;
 use crate::state::tools::ToolError;
 use crate::test::TestFailure;
+use crate::top::TopError;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +28,9 @@ pub enum Failure {
     /// A tool for stored state has not done what it should.
     #[error(transparent)]
     State(#[from] ToolError),
+    /// A run cannot be looked at.
+    #[error(transparent)]
+    Top(#[from] TopError),
     /// Standard output cannot be written.
     #[error("cannot write to stdout: {0}; check what it is redirected to")]
     Stdout(#[from] io::Error),
@@ -44,7 +48,7 @@ impl Failure {
     /// The exit code of the process.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Bench(_) => 1,
+            Self::Bench(_) | Self::Top(_) => 1,
             Self::Config(_) => 2,
             Self::Run(failure) => failure.exit_code(),
             Self::Test(failure) => failure.exit_code(),
@@ -65,6 +69,7 @@ impl Failure {
             | Self::Test(_)
             | Self::Bench(_)
             | Self::State(_)
+            | Self::Top(_)
             | Self::Stdout(_)
             | Self::File { .. } => {
                 format!("error: {self}\n")
@@ -79,7 +84,9 @@ impl Failure {
             Self::Stdout(error) => error.kind() == io::ErrorKind::BrokenPipe,
             Self::Run(failure) => failure.is_broken_pipe(),
             Self::State(failure) => failure.is_broken_pipe(),
-            Self::Bench(_) | Self::Test(_) | Self::Config(_) | Self::File { .. } => false,
+            Self::Bench(_) | Self::Top(_) | Self::Test(_) | Self::Config(_) | Self::File { .. } => {
+                false
+            }
         }
     }
 }

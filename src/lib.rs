@@ -38,5 +38,6 @@ pub mod test;
 mod test_documents;
 pub mod test_report;
 mod text_table;
+pub mod top;
 pub mod topology;
 mod watchers;

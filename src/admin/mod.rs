@@ -6,7 +6,7 @@
 //! Invariants: what one peer can take is bounded, in connections, bytes and time; nothing is changed
 //! without the token; no answer holds a setting or the token.
 
-mod answers;
+pub(crate) mod answers;
 mod figures;
 mod guard;
 mod openapi;

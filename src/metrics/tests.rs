@@ -1,6 +1,7 @@
 //! The table of metrics: what names look like, and that `docs/metrics.md` is made of it.
 
 use super::table::{Kind, Metric};
+use saphyr::LoadableYamlNode;
 use std::collections::BTreeSet;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
@@ -55,4 +56,43 @@ fn the_documentation_lists_every_metric() {
         std::fs::write(PATH, &written).unwrap();
     }
     assert_eq!(std::fs::read_to_string(PATH).unwrap(), written);
+}
+
+#[test]
+fn rules_and_the_page_for_operators_name_metrics_that_there_are() {
+    let known: BTreeSet<_> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+    for (file, at_least) in [("docker/alerts.yaml", 12), ("docs/operating.md", 12)] {
+        let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let words = text.split(|letter| !is_part(letter));
+        let named: BTreeSet<_> = words.filter(|word| word.starts_with("nilometer_")).collect();
+        assert!(named.len() >= at_least, "{file}: {named:?}");
+        for name in named {
+            let suffixes = ["_bucket", "_sum", "_count"];
+            let bare = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
+            assert!(known.contains(bare.unwrap_or(name)), "{file} names {name}");
+        }
+    }
+}
+
+#[test]
+fn every_alert_is_explained_and_every_explanation_has_its_alert() {
+    let read = |file: &str| {
+        std::fs::read_to_string(format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
+    let (rules, page) = (read("docker/alerts.yaml"), read("docs/operating.md"));
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let alerts: BTreeSet<_> = alerts.collect();
+    assert!(alerts.len() >= 12);
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| Nilometer"));
+    let rows = rows.filter_map(|row| row.split(" | ").next());
+    let explained: BTreeSet<_> = rows
+        .flat_map(|names| names.split(", "))
+        .map(|name| format!("Nilometer{}", name.trim_start_matches("Nilometer")))
+        .collect();
+    assert_eq!(explained, alerts.into_iter().map(str::to_owned).collect());
+    // A rule is YAML that Prometheus would read.
+    let rules = saphyr::Yaml::load_from_str(&rules).unwrap();
+    assert_eq!(rules.len(), 1);
 }

@@ -58,8 +58,8 @@ impl Shard {
             return Ok(Look::default());
         };
         let layout = stage.top_k.as_ref().map_or(&stage.key, |top_k| &top_k.parent);
-        let mut look = Look::default();
-        look.cold_keys = shelves(machine).map(|(_, shelf)| shelf.cold.keys()).sum();
+        let cold_keys = shelves(machine).map(|(_, shelf)| shelf.cold.keys()).sum();
+        let mut look = Look { entries: Vec::new(), cold_keys };
         // A text that no record had is of no key.
         let Some(key) = packed(layout, key, &symbols)? else { return Ok(look) };
         let stored_as = StageLayout::of(stage);
