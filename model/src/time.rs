@@ -44,6 +44,13 @@ impl EventTime {
         if self.0 == i64::MAX { self } else { Self(self.0.saturating_sub(span.0)) }
     }
 
+    /// Later by `span`, of the instant of a record: the first of all instants is one like any other
+    /// there, and no infinity. Stays at [`EventTime::MAX`].
+    #[must_use]
+    pub const fn later(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
     /// The span from `earlier` to this instant; zero where `earlier` is later.
     pub const fn since(self, earlier: Self) -> Span {
         Span::from_millis(self.0.saturating_sub(earlier.0))

@@ -22,7 +22,6 @@ use nilometer_model::time::{EventTime, ProcessingTime, Span, Watermark};
 use nilometer_model::value::{Type, Value};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::RngSeed;
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -116,29 +115,22 @@ enum Order {
     Late,
 }
 
-/// The records. Those of one key have instants of their own, but for copies: of sessions that share an
-/// instant it is not so in every order yet that each has a name of its own, or which copy stays.
-fn place(drafts: &[Draft], base: i64, spec: &SequenceSpec) -> Vec<(Draft, Placed)> {
+/// The records, copies among them.
+fn place(drafts: &[Draft], base: i64) -> Vec<(Draft, Placed)> {
     let mut known: Vec<(Draft, Placed)> = Vec::new();
     let mut offsets = [0_u64; 3];
     for (number, draft) in (0_i128..).zip(drafts) {
         let offset = &mut offsets[draft.partition as usize];
         let position = Position { partition: draft.partition, offset: *offset };
         *offset += 1;
-        let record = match known.last().filter(|_| draft.is_copy && !is_early(spec)) {
+        let record = match known.last().filter(|_| draft.is_copy) {
             Some((_, before)) => before.record.clone(),
             None => {
                 let mut values = vec![Value::Int(draft.key.into())];
                 values.extend(draft.marks.iter().cloned());
                 let id = if draft.dice % 7 == 0 { Value::Null } else { Value::Int(number) };
                 values.push(id);
-                let mut time = EventTime::from_millis(base.saturating_add(draft.time));
-                let is_taken = |time, (_, placed): &(Draft, Placed)| {
-                    placed.record.time == time && placed.record.values.first() == values.first()
-                };
-                while known.iter().any(|other| is_taken(time, other)) {
-                    time = time.saturating_add(Span::from_millis(1));
-                }
+                let time = EventTime::from_millis(base.saturating_add(draft.time));
                 Record { time, values }
             }
         };
@@ -192,8 +184,12 @@ fn steps(
 }
 
 fn cases(order: Order) -> impl Strategy<Value = Case> {
-    // Near the ends of time, but not at them: these stand for no time, and nothing is added to them.
-    let bases = prop_oneof![8 => Just(0_i64), 1 => Just(1_700_000_000_000), 1 => Just(i64::MAX - 5_000), 1 => Just(i64::MIN + 5_000)];
+    let bases = prop_oneof![
+        8 => Just(0_i64),
+        1 => Just(1_700_000_000_000),
+        1 => Just(i64::MAX - 50),
+        1 => Just(i64::MIN + 10),
+    ];
     let lateness = prop_oneof![1 => Just(0_i64), 2 => Just(20), 1 => Just(1000)];
     let how = (
         prop_oneof![Just(1_usize), Just(2), Just(7)],
@@ -202,7 +198,7 @@ fn cases(order: Order) -> impl Strategy<Value = Case> {
     );
     (specs(), drafts(), bases, lateness, 0_i64..40, 1_usize..9, how).prop_map(
         move |(mut spec, drafts, base, lateness, slack, batch, (shards, seed, slice))| {
-            let placed = place(&drafts, base, &spec);
+            let placed = place(&drafts, base);
             if matches!(order, Order::InTime) {
                 // A key with twice as many records as a session may have is let in before its time.
                 let of_key =
@@ -356,17 +352,8 @@ fn check(case: &Case, world: &World, expected: &Sessions) -> Result<(), TestCase
     Ok(())
 }
 
-/// The same cases every time, unless a seed is given: one in some two thousand others still finds a
-/// fault, which is to be mended first.
-fn known() -> ProptestConfig {
-    let config = config();
-    let is_given = std::env::var_os("PROPTEST_RNG_SEED").is_some();
-    let rng_seed = if is_given { config.rng_seed } else { RngSeed::Fixed(1) };
-    ProptestConfig { rng_seed, ..config }
-}
-
 proptest! {
-    #![proptest_config(known())]
+    #![proptest_config(config())]
 
     /// Any order, any batches, any shards, restarts: all records sorted, cut and run.
     #[test]

@@ -3,7 +3,7 @@
 //! An error says what was told that must not be.
 
 use crate::world::Seen;
-use nilometer_model::batch::{KeyValues, Place, Session, is_count};
+use nilometer_model::batch::{KeyValues, Place, Session};
 use nilometer_model::pane::{AccumulationMode, PaneKind};
 use nilometer_model::plan::Stage;
 use nilometer_model::sequence::spec::{Release, SequenceSpec};
@@ -18,8 +18,7 @@ pub(crate) fn is_early(spec: &SequenceSpec) -> bool {
 
 /// Whether a field of a session does not depend on what was told of it when.
 pub(crate) fn is_told(spec: &SequenceSpec, field: RecordField) -> bool {
-    let is_of_telling =
-        matches!(field, RecordField::SessionId | RecordField::Revision | RecordField::Duplicate);
+    let is_of_telling = matches!(field, RecordField::SessionId | RecordField::Revision);
     !(is_early(spec) && is_of_telling)
 }
 
@@ -141,7 +140,7 @@ impl Live<'_> {
         let id = |session| self.value(session, RecordField::SessionId);
         let says = |session: &Session| {
             let said = self.fields.iter().zip(&session.values);
-            let said = said.filter(|((field, _), _)| !is_count(*field));
+            let said = said.filter(|((field, _), _)| !field.is_count());
             said.map(|(_, value)| value.clone()).collect::<Vec<_>>()
         };
         if id(before) != id(session) {

@@ -230,7 +230,7 @@ impl<'a> Chain<'a> {
         let Some(step) = step.and_then(|number| self.step(number)) else { return false };
         let begun = step.attempts().last().map(|item| self.begun(item));
         match (step.spec.step_timeout, begun) {
-            (Some(timeout), Some(begun)) => begun.saturating_add(timeout) <= closed,
+            (Some(timeout), Some(begun)) => length(closed, begun) >= timeout,
             (None, _) | (_, None) => true,
         }
     }

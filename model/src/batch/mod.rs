@@ -27,7 +27,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use total::Inputs;
 
-pub use sequences::{Fates, Placed, Round, Session, Sessions, is_count, judge_sequence, roll_up};
+pub use sequences::{Fates, Placed, Round, Session, Sessions, judge_sequence, roll_up};
 
 /// A record: its event time and the values of all fields of the job, in the job's order.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,13 +9,14 @@
 use super::chain::{Chain, End, Says};
 use super::{KeyValues, Record};
 use crate::aggregate::Overflow;
-use crate::key::{encode, stable_hash};
+use crate::key::{encode, stable_datum_hash, stable_hash};
 use crate::plan::{Grouping, Job};
 use crate::row::Position;
+use crate::sequence::record_fields;
 use crate::sequence::spec::{OutputTime, Release, SequenceSpec};
-use crate::sequence::{RecordField, record_fields};
+use crate::symbol::Symbols;
 use crate::time::{EventTime, Span, Watermark};
-use crate::value::Value;
+use crate::value::{Datum, Value};
 use std::collections::BTreeMap;
 
 /// A record, and where it stands in the input.
@@ -193,32 +194,45 @@ fn place_of(items: &[Item], item: &Item) -> usize {
     items.iter().position(|known| known.order() > item.order()).unwrap_or(items.len())
 }
 
-/// Puts an item in its place; the place, unless a copy of it is there.
-fn put(items: &mut Vec<Item>, mut item: Item) -> Option<usize> {
-    if let Some(at) = items.iter().position(|known| known.is_copy_of(&item)) {
-        let known = items.get(at)?;
-        if known.is_told {
-            return None;
-        }
-        let copies = (known.copies + 1).min(COPIES_MAX);
-        // Of copies the one counts that stands first.
-        if item.order() < known.order() {
-            let (is_late, is_out_of_order) = (known.is_late, known.is_out_of_order);
-            items.remove(at);
-            (item.is_late, item.is_out_of_order) = (is_late, is_out_of_order);
-            let place = place_of(items, &item);
-            items.insert(place, item);
-            let known = items.get_mut(place)?;
-            known.copies = copies;
-        } else if let Some(known) = items.get_mut(at) {
-            known.copies = copies;
-        }
-        return None;
-    }
+/// Puts an item, which is no copy, in its place; returns that.
+fn put(items: &mut Vec<Item>, mut item: Item) -> usize {
     let at = place_of(items, &item);
     item.is_out_of_order = at < items.len();
     items.insert(at, item);
-    Some(at)
+    at
+}
+
+/// Whether `item` is a copy of one of `items`: the two are then one. Of copies that come in time the
+/// one counts that stands first; one that comes late changes nothing.
+fn join(items: &mut Vec<Item>, item: &Item) -> bool {
+    let Some(at) = items.iter().position(|known| known.is_copy_of(item)) else { return false };
+    let Some(known) = items.get_mut(at) else { return false };
+    if !known.is_told {
+        known.copies = (known.copies + 1).min(COPIES_MAX);
+    }
+    if item.is_late || item.order() > known.order() {
+        return true;
+    }
+    let known = items.remove(at);
+    let (is_late, is_out_of_order, copies) = (known.is_late, known.is_out_of_order, known.copies);
+    let place = place_of(items, item);
+    items.insert(place, Item { is_late, is_out_of_order, copies, ..item.clone() });
+    true
+}
+
+/// Milliseconds from one instant to another, however far they are apart.
+fn distance(from: EventTime, to: EventTime) -> i128 {
+    i128::from(to.as_millis()) - i128::from(from.as_millis())
+}
+
+fn millis(span: Span) -> i128 {
+    span.as_millis().into()
+}
+
+/// The instant so far behind another one; the end of time if it lies behind that.
+fn behind(time: EventTime, span: Span) -> EventTime {
+    let millis = i128::from(time.as_millis()) + millis(span);
+    i64::try_from(millis).map_or(EventTime::MAX, EventTime::from_millis)
 }
 
 impl Oracle<'_> {
@@ -275,13 +289,17 @@ impl Oracle<'_> {
 
     /// How far records have been let in.
     fn passed(&self) -> EventTime {
-        let delay = match self.spec.release {
+        self.watermark.0.saturating_sub(self.delay())
+    }
+
+    /// How far behind the watermark records are let in.
+    fn delay(&self) -> Span {
+        match self.spec.release {
             Release::WatermarkPlus(delay) => delay,
             Release::Watermark | Release::BoundedWait(_) | Release::Eager | Release::OnTerminal => {
                 Span::ZERO
             }
-        };
-        self.watermark.0.saturating_sub(delay)
+        }
     }
 
     fn take(&mut self, placed: &Placed) {
@@ -304,38 +322,37 @@ impl Oracle<'_> {
             || item.time < passed
             || is_behind(let_in)
             || of_key.closed.iter().any(|closed| is_behind(closed.items.last()));
-        if item.is_late && item.time.saturating_add(patience) < watermark {
+        if item.is_late && distance(item.time, watermark) > millis(patience) {
             self.given.fates.expired += 1;
+            return;
+        }
+        let closed = of_key.closed.iter_mut().map(|closed| &mut closed.items);
+        if closed.chain([&mut of_key.open]).any(|items| join(items, &item)) {
+            self.given.fates.duplicate += 1;
             return;
         }
         let is_late = item.is_late;
         let begins = || begun_by(of_key, &item, self.spec);
         let target = is_late.then(|| covering.or_else(begins)).flatten();
-        let put_at = match target.and_then(|at| of_key.closed.get_mut(at)) {
+        match target.and_then(|at| of_key.closed.get_mut(at)) {
             Some(closed) if closed.items.len() >= most => {
                 self.given.fates.overflow += 1;
                 return;
             }
             Some(closed) => {
-                let at = put(&mut closed.items, item);
-                closed.is_new |= at.is_some();
-                at
+                put(&mut closed.items, item);
+                closed.is_new = true;
             }
             None => {
                 let at = put(&mut of_key.open, item);
-                of_key.let_in += usize::from(at.is_some_and(|at| at < of_key.let_in));
-                at
+                of_key.let_in += usize::from(at < of_key.let_in);
             }
-        };
+        }
         if self.is_live && of_key.open.len() >= 2 * most {
             of_key.let_in = of_key.open.len();
         }
         let fates = &mut self.given.fates;
-        *match (put_at, is_late) {
-            (None, _) => &mut fates.duplicate,
-            (Some(_), true) => &mut fates.late,
-            (Some(_), false) => &mut fates.on_time,
-        } += 1;
+        *if is_late { &mut fates.late } else { &mut fates.on_time } += 1;
     }
 
     /// A round is over.
@@ -357,19 +374,20 @@ impl Oracle<'_> {
                 let items = of_key.open.drain(..count).collect();
                 of_key.let_in -= count;
                 let closed = self.close(key, items, end);
-                let first = |closed: &Closed| closed.items.first().map(|first| first.time);
+                let first = |closed: &Closed| closed.items.first().map(Item::order);
                 let before = |known: &&Closed| first(known) <= first(&closed);
                 let at = of_key.closed.iter().take_while(before).count();
                 of_key.closed.insert(at, closed);
             }
             of_key.closed.iter_mut().for_each(|closed| self.correct(closed));
-            let (watermark, patience) = (self.watermark.0, self.grouping.allowed_lateness);
+            // What is not late is accepted, whatever has closed its session.
+            let patience = self.grouping.allowed_lateness.max(self.delay());
+            let watermark = self.watermark.0;
             let is_gone = |closed: &Closed| {
-                let is_behind = closed.end.at.saturating_add(patience) <= watermark;
-                let is_at = closed.end.at.saturating_add(patience) == watermark;
                 // The instant of a record that ends a session is the session's own.
                 let has_instant = matches!(closed.end.cause, "terminal" | "max_events");
-                is_behind && !(has_instant && is_at && watermark != EventTime::MAX)
+                let kept = millis(patience) + i128::from(has_instant);
+                watermark == EventTime::MAX || distance(closed.end.at, watermark) >= kept
             };
             of_key.closed.retain(|closed| !is_gone(closed));
         }
@@ -378,23 +396,7 @@ impl Oracle<'_> {
 
     fn close(&mut self, key: &KeyValues, mut items: Vec<Item>, end: End) -> Closed {
         let first = items.first().map_or(EventTime::MIN, |first| first.time);
-        let mut encoded = Vec::new();
-        encode(&key.0, &mut encoded);
-        encoded.extend_from_slice(&first.as_millis().to_be_bytes());
-        let mut id = stable_hash(&encoded);
-        let is_taken = |id: u64| {
-            let mut own = self.given.sessions.iter().filter(|session| session.key == *key);
-            own.any(|session| self.id_of(session) == Some(id))
-        };
-        // Only sessions that begin at one instant need more to be told apart.
-        if is_taken(id) {
-            if let Some(item) = items.first() {
-                encoded.push(u8::try_from(item.step).unwrap_or(u8::MAX));
-                encoded.extend_from_slice(&item.position.partition.to_be_bytes());
-                encoded.extend_from_slice(&item.position.offset.to_be_bytes());
-            }
-            id = stable_hash(&encoded);
-        }
+        let id = items.first().map_or(0, |first| self.name(key, first));
         let values = Chain::new(self.spec, &items).values(end, (id, 0));
         let time = match self.spec.output_time {
             OutputTime::First => first,
@@ -407,13 +409,24 @@ impl Oracle<'_> {
         Closed { items, end, number, id, revision: 0, is_new: false }
     }
 
-    fn id_of(&self, session: &Session) -> Option<u64> {
-        let fields = record_fields(self.spec);
-        let at = fields.iter().position(|(field, _)| *field == RecordField::SessionId)?;
-        match session.values.get(at) {
-            Some(Value::Int(id)) => u64::try_from(*id).ok(),
-            _ => None,
+    /// The name of a session of `key` that begins with `first`: whatever makes that the record it is.
+    fn name(&self, key: &KeyValues, first: &Item) -> u64 {
+        let mut encoded = Vec::new();
+        encode(&key.0, &mut encoded);
+        encoded.extend_from_slice(&first.time.as_millis().to_be_bytes());
+        let symbols = Symbols::default();
+        match first.id.intern(&symbols) {
+            Ok(id) if id != Datum::Null => {
+                encoded.extend_from_slice(&stable_datum_hash(id, &symbols).to_be_bytes());
+            }
+            Ok(_) | Err(_) => {
+                let chain = self.spec.steps.iter().map(|step| &step.name);
+                let name = chain.chain(&self.spec.ends).nth(first.step);
+                let name = name.map_or(Value::Null, |name| Value::Text((&**name).into()));
+                encode(&[name, first.status.clone()], &mut encoded);
+            }
         }
+        stable_hash(&encoded)
     }
 
     /// Tells anew of a session that has changed.
@@ -432,7 +445,7 @@ impl Oracle<'_> {
         let values = Chain::new(self.spec, &closed.items).values(closed.end, issued);
         let fields = record_fields(self.spec);
         let says = |values: &[Value]| {
-            let said = fields.iter().zip(values).filter(|((field, _), _)| !is_count(*field));
+            let said = fields.iter().zip(values).filter(|((field, _), _)| !field.is_count());
             said.map(|(_, value)| value.clone()).collect::<Vec<_>>()
         };
         let Some(told) = self.given.sessions.get_mut(closed.number) else { return };
@@ -444,18 +457,6 @@ impl Oracle<'_> {
     }
 }
 
-/// Whether a field of a session only counts, so that nothing is told anew for it.
-pub const fn is_count(field: RecordField) -> bool {
-    matches!(
-        field,
-        RecordField::Events
-            | RecordField::OutOfOrder
-            | RecordField::Late
-            | RecordField::Duplicate
-            | RecordField::Revision
-    )
-}
-
 fn covers(closed: &Closed, item: &Item) -> bool {
     let (Some(first), Some(last)) = (closed.items.first(), closed.items.last()) else {
         return false;
@@ -465,15 +466,15 @@ fn covers(closed: &Closed, item: &Item) -> bool {
 
 /// The closed session that a late record in front of it should have begun.
 fn begun_by(of_key: &OfKey, item: &Item, spec: &SequenceSpec) -> Option<usize> {
-    let longest = item.time.saturating_add(spec.max_session_duration);
+    let is_within = |time, span| distance(item.time, time) < millis(span);
     let joins = |closed: &Closed| {
         let (Some(first), Some(last)) = (closed.items.first(), closed.items.last()) else {
             return false;
         };
         item.order() < first.order()
-            && first.time < item.time.saturating_add(spec.idle_timeout)
-            && first.time < longest
-            && last.time < longest
+            && is_within(first.time, spec.idle_timeout)
+            && is_within(first.time, spec.max_session_duration)
+            && is_within(last.time, spec.max_session_duration)
     };
     let at = of_key.closed.iter().position(|closed| item.says != Says::End && joins(closed))?;
     let first = of_key.closed.get(at).and_then(|closed| closed.items.first());
@@ -495,15 +496,17 @@ fn first_session(items: &[Item], spec: &SequenceSpec, now: EventTime) -> Option<
         if count >= spec.max_events_per_session as usize {
             return Some((count, End { cause: "max_events", at: last.time }));
         }
-        let idle = last.time.saturating_add(spec.idle_timeout);
-        let old = first.saturating_add(spec.max_session_duration);
-        let end = if idle <= old {
-            End { cause: "idle", at: idle }
+        let (idle, longest) = (spec.idle_timeout, spec.max_session_duration);
+        let end = if distance(first, last.time) + millis(idle) <= millis(longest) {
+            End { cause: "idle", at: behind(last.time, idle) }
         } else {
-            End { cause: "max_age", at: old }
+            End { cause: "max_age", at: behind(first, longest) }
         };
         let is_over = match items.get(count) {
-            Some(next) => next.time >= end.at,
+            Some(next) => {
+                distance(last.time, next.time) >= millis(idle)
+                    || distance(first, next.time) >= millis(longest)
+            }
             None => end.at <= now,
         };
         is_over.then_some((count, end))

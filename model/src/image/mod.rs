@@ -55,7 +55,7 @@ use crate::shard::Machine;
 use crate::symbol::{Symbols, SymbolsFull};
 
 /// Version of the image format.
-pub const IMAGE_VERSION: u16 = 3;
+pub const IMAGE_VERSION: u16 = 4;
 
 /// An image that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -10,8 +10,8 @@ use super::view::{RecordView, SessionView};
 use crate::aggregate::AggregateLayout;
 use crate::pane::Timing;
 use crate::sequence::{
-    Cause, Class, Closed, Closing, Entry, Issued, Marks, Rules, SequenceTable, Sessions, small,
-    typed,
+    Cause, Class, Closed, Closing, Entry, Issued, Marks, Rules, SequenceTable, Sessions, Telling,
+    small, typed,
 };
 use crate::time::{EventTime, Span};
 use crate::value::{Datum, Type};
@@ -114,6 +114,16 @@ fn issued(input: &mut Input<'_>) -> Result<Issued, ImageError> {
     Ok(Issued { id, first, time, revision: input.small()? })
 }
 
+fn put_telling(told: &Telling, form: &Form<'_>, out: &mut Vec<u8>) -> Result<(), ImageError> {
+    put_issued(told.issued, out);
+    form.put_values(out, &told.values)
+}
+
+fn telling(input: &mut Input<'_>, form: &Form<'_>) -> Result<Box<Telling>, ImageError> {
+    let (issued, values) = (issued(input)?, form.values(input)?);
+    Ok(Box::new(Telling { issued, timing: Timing::Early, values }))
+}
+
 fn put_span(span: Option<Span>, out: &mut Vec<u8>) {
     // No span is the longest of all.
     put_signed(out, span.map_or(i64::MAX, Span::as_millis));
@@ -165,7 +175,7 @@ pub(super) fn sessions(
     let released = input.number()? as usize;
     let seen = span(input)?.unwrap_or_default();
     let waits_since = if flags & WAITS != 0 { span(input)? } else { None };
-    let early = if flags & IS_TOLD_EARLY != 0 { Some(Box::new(issued(input)?)) } else { None };
+    let early = if flags & IS_TOLD_EARLY != 0 { Some(telling(input, form)?) } else { None };
     let entries = entries(input, records, form)?;
     let closed = (0..input.number()?).map(|_| closed(input, records, form));
     let closed = closed.collect::<Result<Vec<_>, _>>()?;
@@ -203,7 +213,7 @@ impl Keyed for SequenceTable {
             put_span(Some(since), out);
         }
         if let Some(early) = &sessions.early {
-            put_issued(**early, out);
+            put_telling(early, form, out)?;
         }
         put_entries(&sessions.entries, records, form, out);
         put_number(out, sessions.closed.len() as u64);
@@ -261,7 +271,7 @@ pub(super) fn view(
     if !entries.is_empty() {
         views.push(SessionView {
             closed: None,
-            told: early.map(|issued| (issued.id, issued.revision)),
+            told: early.map(|early| (early.issued.id, early.issued.revision)),
             timing: None,
             records: entries.iter().map(record).collect(),
         });

@@ -17,15 +17,25 @@ pub(crate) struct Cut {
 }
 
 /// When a session with these first and last records ends by itself: nothing came for too long, or
-/// it lasted too long.
+/// it lasted too long. Never behind the end of time, where all sessions end.
 pub(crate) fn end_of(first: EventTime, last: EventTime, rules: &Rules) -> Closing {
-    let idle = last.saturating_add(rules.spec.idle_timeout);
-    let old = first.saturating_add(rules.spec.max_session_duration);
-    if idle <= old {
-        Closing { cause: Cause::Idle, at: idle }
+    let (idle, longest) = (rules.spec.idle_timeout, rules.spec.max_session_duration);
+    if last.since(first).saturating_add(idle) <= longest {
+        Closing { cause: Cause::Idle, at: last.later(idle) }
     } else {
-        Closing { cause: Cause::MaxAge, at: old }
+        Closing { cause: Cause::MaxAge, at: first.later(longest) }
     }
+}
+
+/// Whether a record at `next` comes when a session with these first and last records is over. Told
+/// by distances, which hold at the end of time as well.
+pub(crate) fn is_over(
+    (first, last): (EventTime, EventTime),
+    next: EventTime,
+    rules: &Rules,
+) -> bool {
+    next.since(last) >= rules.spec.idle_timeout
+        || next.since(first) >= rules.spec.max_session_duration
 }
 
 /// The first session of `entries`, which have been let in, if it is over by `now`: no record before
@@ -35,9 +45,8 @@ pub(crate) fn cut(entries: &[Entry], rules: &Rules, now: EventTime) -> Option<Cu
     let mut machine = rules.spec.close_on_success.then(|| Machine::new(rules));
     let mut last = first;
     for (number, entry) in entries.iter().enumerate() {
-        let end = end_of(first, last, rules);
-        if entry.time >= end.at && number > 0 {
-            return Some(Cut { records: number, closing: end });
+        if number > 0 && is_over((first, last), entry.time, rules) {
+            return Some(Cut { records: number, closing: end_of(first, last, rules) });
         }
         last = entry.time;
         let records = number + 1;
@@ -72,7 +81,7 @@ pub(crate) fn next_end(entries: &[Entry], rules: &Rules, now: EventTime) -> Opti
     let first = entries.first()?.time;
     let mut last = first;
     for (number, entry) in entries.iter().enumerate() {
-        if number > 0 && entry.time >= end_of(first, last, rules).at {
+        if number > 0 && is_over((first, last), entry.time, rules) {
             break;
         }
         last = entry.time;
@@ -88,5 +97,5 @@ pub(crate) fn next_end(entries: &[Entry], rules: &Rules, now: EventTime) -> Opti
 
 /// The first instant behind `time`.
 pub(crate) const fn after(time: EventTime) -> EventTime {
-    time.saturating_add(crate::time::Span::from_millis(1))
+    time.later(crate::time::Span::from_millis(1))
 }

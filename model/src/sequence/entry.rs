@@ -66,7 +66,7 @@ impl Marks {
     const LATE: u8 = 2;
     const TOLD: u8 = 4;
     const COPY: u8 = 8;
-    const SHARES: u8 = 128;
+    const NAMES: u8 = 128;
     /// Copies that are counted, of each record.
     pub(crate) const COPIES_MAX: u32 = 15;
 
@@ -80,19 +80,19 @@ impl Marks {
         self.0 & Self::LATE != 0
     }
 
-    /// Whether what was last told of its session counts it.
+    /// Whether what was last told of its session, which is closed, counts it.
     pub(crate) const fn is_told(self) -> bool {
         self.0 & Self::TOLD != 0
     }
 
-    /// Whether a session that was closed before it is said to begin at the same instant.
-    pub(crate) const fn shares_instant(self) -> bool {
-        self.0 & Self::SHARES != 0
+    /// Whether the session that goes on, and was told of, has its name from it.
+    pub(crate) const fn names(self) -> bool {
+        self.0 & Self::NAMES != 0
     }
 
     /// Copies of it that came and were dropped, as far as they are counted.
     pub(crate) const fn copies(self) -> u32 {
-        ((self.0 & !Self::SHARES) >> 3) as u32
+        ((self.0 & !Self::NAMES) >> 3) as u32
     }
 
     pub(crate) const fn set_out_of_order(&mut self) {
@@ -103,12 +103,12 @@ impl Marks {
         self.0 |= Self::LATE;
     }
 
-    pub(crate) const fn set_shares_instant(&mut self) {
-        self.0 |= Self::SHARES;
+    pub(crate) const fn set_names(&mut self) {
+        self.0 |= Self::NAMES;
     }
 
-    pub(crate) const fn set_told(&mut self, told: bool) {
-        self.0 = if told { self.0 | Self::TOLD } else { self.0 & !Self::TOLD };
+    pub(crate) const fn set_told(&mut self) {
+        self.0 |= Self::TOLD;
     }
 
     /// Counts a copy, unless what was told of it must stay as it was told.
@@ -194,55 +194,36 @@ impl Entry {
     }
 }
 
-/// What became of a record that was to stand among others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Placed {
-    /// It stands there, at this place.
-    At(usize),
-    /// One of which it is a copy stands there already: the two count as one.
-    Copy,
-}
-
-/// Puts `entry` among `entries`, which are in order; from the back, since records nearly are.
-pub(crate) fn place(entries: &mut Vec<Entry>, mut entry: Entry) -> Placed {
-    let mut at = entries.len();
-    let mut from = at;
-    // Copies of a record have its event time.
-    while let Some(before) = from.checked_sub(1).and_then(|index| entries.get(index)) {
-        if before.time < entry.time {
-            break;
-        }
-        if before.time == entry.time && before.is_copy_of(&entry) {
-            join(entries, from - 1, entry);
-            return Placed::Copy;
-        }
-        if before.time == entry.time && before.marks.shares_instant() {
-            entry.marks.set_shares_instant();
-        }
-        if before.order(&entry) == Ordering::Greater {
-            at = from - 1;
-        }
-        from -= 1;
-    }
+/// Puts `entry`, which is no copy, among `entries`, which are in order; returns where. From the
+/// back, since records nearly are.
+pub(crate) fn place(entries: &mut Vec<Entry>, mut entry: Entry) -> usize {
+    let is_before = |known: &Entry| known.order(&entry) != Ordering::Greater;
+    let at = entries.iter().rposition(is_before).map_or(0, |before| before + 1);
     if at < entries.len() {
         entry.marks.set_out_of_order();
     }
     entries.insert(at, entry);
-    Placed::At(at)
+    at
 }
 
-/// A copy of the record at `at` has come. Of the two the one stays that stands first, so that it is
-/// the same whichever comes first; but what was told stays as it was told.
-fn join(entries: &mut Vec<Entry>, at: usize, copy: Entry) {
-    let Some(known) = entries.get_mut(at) else { return };
-    known.marks.add_copy();
-    if known.marks.is_told() || copy.order(known) != Ordering::Less {
-        return;
+/// Whether `copy` is a copy of one of `entries`, which are in order: the two then count as one. Of
+/// copies that come in time the one stays that stands first, so that it is the same whichever comes
+/// first; one that comes late changes nothing.
+pub(crate) fn join(entries: &mut Vec<Entry>, copy: &Entry) -> bool {
+    let is_of_instant = |(_, known): &(usize, &Entry)| known.time >= copy.time;
+    let mut near = entries.iter().enumerate().rev().take_while(is_of_instant);
+    let found = near.find(|(_, known)| known.time == copy.time && known.is_copy_of(copy));
+    let Some((at, known)) = found else { return false };
+    let (mut marks, is_first) = (known.marks, copy.order(known) == Ordering::Less);
+    marks.add_copy();
+    if is_first && !copy.marks.is_late() {
+        entries.remove(at);
+        let place = entries.partition_point(|known| known.order(copy) == Ordering::Less);
+        entries.insert(place, Entry { marks, ..*copy });
+    } else if let Some(known) = entries.get_mut(at) {
+        known.marks = marks;
     }
-    let marks = known.marks;
-    entries.remove(at);
-    let place = entries.partition_point(|known| known.order(&copy) == Ordering::Less);
-    entries.insert(place, Entry { marks, ..copy });
+    true
 }
 
 #[cfg(test)]
@@ -286,7 +267,8 @@ pub(crate) mod tests {
                 }
                 let mut entries = Vec::new();
                 for entry in order {
-                    assert!(matches!(place(&mut entries, entry), Placed::At(_)));
+                    assert!(!join(&mut entries, &entry));
+                    place(&mut entries, entry);
                 }
                 let strip = |entry: &Entry| (entry.time, entry.step, entry.partition, entry.offset);
                 let placed: Vec<_> = entries.iter().map(strip).collect();
@@ -314,22 +296,19 @@ pub(crate) mod tests {
             (1, plain(2, 0, 7, 1), false),
         ] {
             let mut entries = vec![plain(1, 0, 7, id), plain(3, 0, 7, 5)];
-            let placed = place(&mut entries, second);
-            assert_eq!(placed == Placed::Copy, is_copy, "{second:?}");
-            assert_eq!(entries.len(), if is_copy { 2 } else { 3 });
+            assert_eq!(join(&mut entries, &second), is_copy, "{second:?}");
+            assert_eq!(entries.len(), 2);
+            assert_eq!(entries[0].marks.copies(), u32::from(is_copy));
         }
         let mut marks = Marks::default();
         for _ in 0..40 {
             marks.add_copy();
         }
-        assert_eq!((marks.copies(), marks.is_late(), marks.shares_instant()), (15, false, false));
+        assert_eq!((marks.copies(), marks.is_late(), marks.names()), (15, false, false));
         let mut told = Marks::default();
-        told.set_told(true);
+        told.set_told();
         told.add_copy();
         assert_eq!((told.copies(), told.is_told()), (0, true));
-        told.set_told(false);
-        told.add_copy();
-        assert_eq!((told.copies(), told.is_told()), (1, false));
     }
 
     #[test]
@@ -344,17 +323,20 @@ pub(crate) mod tests {
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             let mut entries = Vec::new();
             for number in order {
-                place(&mut entries, all[number]);
+                if !join(&mut entries, &all[number]) {
+                    place(&mut entries, all[number]);
+                }
             }
             let found: Vec<_> =
                 entries.iter().map(|known| (known.partition, known.status)).collect();
             assert_eq!(found, [(0, 7), (1, 8)], "{order:?}");
             assert_eq!(entries[0].marks.copies(), 1);
         }
-        // What was told stays.
+        // What comes late changes nothing.
         let mut entries = vec![make(7, 2)];
-        entries[0].marks.set_told(true);
-        assert_eq!(place(&mut entries, make(7, 0)), Placed::Copy);
-        assert_eq!(entries[0].partition, 2);
+        let mut late = make(7, 0);
+        late.marks.set_late();
+        assert!(join(&mut entries, &late));
+        assert_eq!((entries[0].partition, entries[0].marks.copies()), (2, 1));
     }
 }

@@ -488,7 +488,7 @@ impl Group {
         let timeout = rules.steps().get(number).and_then(|spec| spec.step_timeout);
         let begun = self.steps.get(number).and_then(|step| step.attempt);
         match (timeout, begun) {
-            (Some(timeout), Some(begun)) => begun.saturating_add(timeout) <= closed,
+            (Some(timeout), Some(begun)) => closed.since(begun) >= timeout,
             (None, _) | (_, None) => true,
         }
     }

@@ -1,7 +1,7 @@
 //! What records in their order say of a session, and where sessions end: tables.
 
 use super::cut::{cut, next_end};
-use super::entry::{Class, Entry, Placed, place};
+use super::entry::{Class, Entry, join, place};
 use super::machine::{Cause, Closing, Verdict, judge};
 use super::rules::{Rules, tests::rules};
 use super::spec::{Bounds, OutputTime, OverflowPolicy, Regress, Release, SequenceSpec, StepSpec};
@@ -79,7 +79,8 @@ fn entries(text: &str) -> Vec<Entry> {
         let mut entry = Entry::new(at(time), (0, number as u64), (step as u8, class));
         // Each status is one of its own here: none of them are copies.
         entry.set_status(Some(number as u32));
-        assert!(matches!(place(&mut entries, entry), Placed::At(_)));
+        assert!(!join(&mut entries, &entry));
+        place(&mut entries, entry);
     }
     entries
 }

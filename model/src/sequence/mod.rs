@@ -18,6 +18,7 @@ mod table;
 
 pub(crate) use entry::{Class, Entry, Marks};
 pub(crate) use machine::{Cause, Closing};
+pub(crate) use outlet::Telling;
 pub(crate) use record::{Issued, typed};
 pub use record::{RecordField, StepField, record_fields, record_layout};
 pub(crate) use rules::{Rules, small};
@@ -25,6 +26,8 @@ pub(crate) use sessions::{Closed, Sessions};
 pub(crate) use table::SequenceTable;
 pub use table::SequenceUse;
 
+#[cfg(test)]
+mod identity_tests;
 #[cfg(test)]
 pub(crate) mod machine_tests;
 #[cfg(test)]

@@ -4,8 +4,9 @@
 //! that there are never two records of one session.
 
 use super::cut::after;
+use super::entry::Entry;
 use super::machine::{Counts, Verdict};
-use super::record::{Issued, RecordWriter};
+use super::record::{Issued, RecordWriter, session_id};
 use super::rules::Rules;
 use crate::aggregate::Values;
 use crate::changes::Told as Change;
@@ -13,7 +14,7 @@ use crate::key::KeyLayout;
 use crate::pane::{PaneBatch, PaneKind, PaneMeta, StageId, Timing};
 use crate::symbol::Symbols;
 use crate::table::Fired;
-use crate::time::Window;
+use crate::time::{EventTime, Window};
 
 /// What holds for all keys of a stage.
 #[derive(Debug)]
@@ -29,12 +30,12 @@ pub(crate) struct Frame {
 }
 
 /// One record of a session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Telling {
-    pub(crate) verdict: Verdict,
-    pub(crate) counts: Counts,
     pub(crate) issued: Issued,
     pub(crate) timing: Timing,
+    /// As it is written.
+    pub(crate) values: Values,
 }
 
 /// Takes what one key tells.
@@ -48,6 +49,28 @@ pub(crate) struct Outlet<'a> {
 }
 
 impl Outlet<'_> {
+    /// The record that says so.
+    pub(crate) fn telling(
+        &self,
+        said: (&Verdict, Counts),
+        issued: Issued,
+        timing: Timing,
+    ) -> Telling {
+        let frame = self.frame;
+        Telling {
+            issued,
+            timing,
+            values: frame.writer.write(said, issued, &frame.rules, self.symbols),
+        }
+    }
+
+    /// What a session is told under that was named after `record`, and counts at `time`.
+    pub(crate) fn issue(&self, record: &Entry, time: EventTime) -> Issued {
+        let known = (&self.frame.rules, self.symbols);
+        let id = session_id((&self.frame.key, self.key), record, known);
+        Issued { id, first: record.time, time, revision: 0 }
+    }
+
     /// Takes back `old`, if there is such a record, and tells `new`; `is_last` says that it stays.
     pub(crate) fn tell(&mut self, old: Option<&Telling>, new: &Telling, is_last: bool) {
         if let Some(old) = old {
@@ -58,10 +81,8 @@ impl Outlet<'_> {
     }
 
     fn push(&mut self, telling: &Telling, kind: PaneKind, is_last: bool) {
-        let Telling { verdict, counts, issued, timing } = telling;
+        let Telling { issued, timing, values } = telling;
         let frame = self.frame;
-        let known = (verdict, *counts);
-        let values: Values = frame.writer.write(known, *issued, &frame.rules, self.symbols);
         // A session is one place of event time, whatever is said of its end.
         let window = Window::new(issued.first, after(issued.first));
         let is_minus = kind == PaneKind::Retract;
@@ -70,7 +91,7 @@ impl Outlet<'_> {
         }
         if frame.tells_changes {
             let change = Change { window, time: issued.time, is_minus, is_last: false };
-            self.fired.changes.push(self.key, change, (&frame.writer.layout, &values));
+            self.fired.changes.push(self.key, change, (&frame.writer.layout, values));
         }
         if frame.is_observed {
             let meta = PaneMeta {
@@ -83,7 +104,7 @@ impl Outlet<'_> {
                 is_other: false,
             };
             let panes = self.fired.panes.get_or_insert_with(|| PaneBatch::new(frame.stage));
-            panes.push(self.key, meta, &values);
+            panes.push(self.key, meta, values);
         }
     }
 }

@@ -49,7 +49,7 @@ pub enum RecordField {
     Roams,
     /// Steps that failed in these.
     RoamFailures,
-    /// Its name: the hash of its key and of its first record's time, as they were told first.
+    /// Its name: the hash of what makes its first record the one it is, as it was told first.
     SessionId,
     /// How often it was told before.
     Revision,
@@ -57,6 +57,16 @@ pub enum RecordField {
     Carried(usize),
     /// Something about one step.
     OfStep(usize, StepField),
+}
+
+impl RecordField {
+    /// Whether it only counts, so that nothing is told anew for it.
+    pub const fn is_count(self) -> bool {
+        matches!(
+            self,
+            Self::Events | Self::OutOfOrder | Self::Late | Self::Duplicate | Self::Revision
+        )
+    }
 }
 
 /// What a session says of a step.
@@ -183,20 +193,30 @@ pub(crate) struct Issued {
     pub(crate) revision: u32,
 }
 
-/// The name of a session of `key` that begins with `first`: the hash of its key and that instant,
-/// fixed for ever. Where another one begins at that instant the place of the record tells them apart.
+impl Issued {
+    /// The same, told once more.
+    pub(crate) const fn again(self) -> Self {
+        Self { revision: self.revision.saturating_add(1), ..self }
+    }
+}
+
+/// The name of a session of `key` that was named after `record`: the hash of what makes it the record
+/// it is, the key, the instant, and its `id`, or its step and status. Fixed for ever. A record is of
+/// one session, so no two have one name.
 pub(crate) fn session_id(
     (layout, key): (&KeyLayout, &[u64]),
-    (first, is_taken): (&Entry, bool),
-    symbols: &Symbols,
+    record: &Entry,
+    (rules, symbols): (&Rules, &Symbols),
 ) -> u64 {
     let mut encoded = Vec::new();
     encode(&layout.values(key, symbols), &mut encoded);
-    encoded.extend_from_slice(&first.time.as_millis().to_be_bytes());
-    if is_taken {
-        encoded.push(first.step);
-        encoded.extend_from_slice(&first.partition.to_be_bytes());
-        encoded.extend_from_slice(&first.offset.to_be_bytes());
+    encoded.extend_from_slice(&record.time.as_millis().to_be_bytes());
+    if record.id == 0 {
+        let texts = [rules.name(usize::from(record.step)), record.status()];
+        let values = texts.map(|text| typed(text, Type::Text).value(symbols));
+        encode(&values, &mut encoded);
+    } else {
+        encoded.extend_from_slice(&record.id.to_be_bytes());
     }
     stable_hash(&encoded)
 }
@@ -240,6 +260,13 @@ impl RecordWriter {
             let _largest = self.layout.add(&mut values, index, (datum, issued.time), symbols);
         }
         values
+    }
+
+    /// Whether two records say the same, but for what only counts.
+    pub(crate) fn is_same(&self, a: &Values, b: &Values) -> bool {
+        let said = self.fields.iter().enumerate().filter(|(_, field)| !field.is_count());
+        said.map(|(index, _)| index)
+            .all(|index| self.layout.finish(a, index) == self.layout.finish(b, index))
     }
 
     fn datum(

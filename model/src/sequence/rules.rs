@@ -139,7 +139,7 @@ impl Rules {
 
     /// Whether a record at `time` is too late, whatever it belongs to.
     pub(crate) fn is_expired(&self, time: EventTime, watermark: Watermark) -> bool {
-        time.saturating_add(self.allowed_lateness) < watermark.0
+        time.later(self.allowed_lateness) < watermark.0
     }
 
     /// When a session that is closed at `active` is gone in any case; `is_passed` says whether the

@@ -1,6 +1,8 @@
 //! The sessions of one key: the one that goes on, with what waits behind it, and those that are
 //! closed but may still be corrected. Pure.
 //!
+//! A session has its name from one of its records, the first as it was told first, and keeps it; a
+//! record is of one session, and its copies are told wherever it stands: so no name is given twice.
 //! All records that are not of a closed session stand in one list, in order. Its beginning has been
 //! let in; where that holds a whole session, the session is cut off and told. A record that comes
 //! late goes to the closed session that covers it, else to that list: the cut is then made anew, so
@@ -8,11 +10,11 @@
 //!
 //! Invariant GC-1: a closed session is kept as long as a record can still come for it, no longer.
 
-use super::cut::{Cut, after, cut, end_of, next_end, sooner};
-use super::entry::{Class, Entry, Placed, place};
-use super::machine::{Cause, Closing, Counts, Outcome, Verdict, judge};
+use super::cut::{Cut, after, cut, is_over, next_end, sooner};
+use super::entry::{Class, Entry, join, place};
+use super::machine::{Cause, Closing, Counts, Outcome, judge};
 use super::outlet::{Outlet, Telling};
-use super::record::{Issued, session_id};
+use super::record::Issued;
 use super::rules::Rules;
 use super::spec::{OutputTime, Release};
 use crate::pane::Timing;
@@ -66,8 +68,8 @@ pub(crate) struct Sessions {
     pub(crate) entries: Vec<Entry>,
     /// How many of these the clock, or their number, has let in before the watermark did.
     pub(crate) released: usize,
-    /// What was told of the session that goes on.
-    pub(crate) early: Option<Box<Issued>>,
+    /// What was last told of the session that goes on: the one with the record that names it.
+    pub(crate) early: Option<Box<Telling>>,
     /// Closed sessions, in the order of their first records. Left when they are gone.
     pub(crate) closed: Vec<Closed>,
     /// When the last record came.
@@ -86,33 +88,38 @@ impl Closed {
         is_behind && is_before
     }
 
+    /// Whether it begins before another one.
+    fn is_before(&self, other: &Self) -> bool {
+        let firsts = self.entries.first().zip(other.entries.first());
+        firsts.is_some_and(|(first, other)| first.order(other) == Ordering::Less)
+    }
+
     /// Whether a record in front of it is the one that it should have begun with.
     fn begins_with(&self, entry: &Entry, rules: &Rules) -> bool {
         let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
             return false;
         };
-        let is_one = first.time < end_of(entry.time, entry.time, rules).at
-            && last.time < entry.time.saturating_add(rules.spec.max_session_duration);
+        let is_one = !is_over((entry.time, entry.time), first.time, rules)
+            && last.time.since(entry.time) < rules.spec.max_session_duration;
         entry.class != Class::End && entry.order(first) == Ordering::Less && is_one
     }
 
-    fn telling(&self, rules: &Rules) -> Option<Telling> {
+    /// What was last told of it: what the records say that it counts.
+    fn telling(&self, outlet: &Outlet<'_>) -> Option<Telling> {
         let told = || self.entries.iter().filter(|entry| entry.marks.is_told());
-        Some(Telling {
-            verdict: judge(told(), rules, Some(self.closing))?,
-            counts: Counts::of(told()),
-            issued: self.issued,
-            timing: self.timing,
-        })
+        let verdict = judge(told(), &outlet.frame.rules, Some(self.closing))?;
+        Some(outlet.telling((&verdict, Counts::of(told())), self.issued, self.timing))
     }
 
+    /// The watermark by which no record of it is accepted any more, late or in time: its number may
+    /// have closed it before its records were to be let in.
     fn expires_at(&self, rules: &Rules) -> EventTime {
         let end = match self.closing.cause {
             Cause::Idle | Cause::MaxAge => self.closing.at,
             // That instant is its own.
             Cause::Terminal | Cause::MaxEvents | Cause::Memory => after(self.closing.at),
         };
-        end.saturating_add(rules.allowed_lateness)
+        end.later(rules.allowed_lateness.max(rules.spec.release.delay()))
     }
 
     fn is_gone(&self, rules: &Rules, now: Now) -> bool {
@@ -143,6 +150,10 @@ impl Sessions {
         if is_late {
             entry.marks.set_late();
         }
+        let kept = self.closed.iter_mut().map(|closed| &mut closed.entries);
+        if kept.chain([&mut self.entries]).any(|entries| join(entries, &entry)) {
+            return Fate::Copy;
+        }
         let begins = || {
             let mut closed = self.closed.iter();
             let index = closed.position(|closed| closed.begins_with(&entry, rules))?;
@@ -156,7 +167,10 @@ impl Sessions {
         let target = if is_late { covering.or_else(begins) } else { None };
         match target.and_then(|index| self.closed.get_mut(index)) {
             Some(closed) => take_late(closed, entry, rules),
-            None => self.wait(entry, is_late),
+            None => {
+                self.wait(entry);
+                if is_late { Fate::Late } else { Fate::InTime }
+            }
         }
     }
 
@@ -171,15 +185,9 @@ impl Sessions {
     }
 
     /// Puts a record among those that go on.
-    fn wait(&mut self, entry: Entry, is_late: bool) -> Fate {
-        match place(&mut self.entries, entry) {
-            Placed::Copy => Fate::Copy,
-            Placed::At(index) => {
-                if index < self.released {
-                    self.released += 1;
-                }
-                if is_late { Fate::Late } else { Fate::InTime }
-            }
+    fn wait(&mut self, entry: Entry) {
+        if place(&mut self.entries, entry) < self.released {
+            self.released += 1;
         }
     }
 
@@ -228,8 +236,9 @@ impl Sessions {
         self.close_until(EventTime::MAX, now, outlet);
     }
 
-    /// There is no room: closes all, and forgets it.
-    pub(crate) fn evict(&mut self, now: Now, outlet: &mut Outlet<'_>) {
+    /// There is no room: closes all, corrects what is to be, and forgets it; returns how many late
+    /// records changed nothing.
+    pub(crate) fn evict(&mut self, now: Now, outlet: &mut Outlet<'_>) -> u64 {
         self.release_all();
         let until = outlet.frame.rules.released(now.watermark);
         self.close_until(until, now, outlet);
@@ -238,7 +247,9 @@ impl Sessions {
             let cut = Cut { records: self.entries.len(), closing };
             self.close(cut, true, now, outlet);
         }
+        let without_effect = self.correct(now, outlet);
         *self = Self { seen: self.seen, ..Self::default() };
+        without_effect
     }
 
     /// Cuts off the first session, and tells it; `is_passed` says whether the watermark has passed
@@ -247,38 +258,28 @@ impl Sessions {
         let rules = &outlet.frame.rules;
         let gone_at = rules.forgotten_at(now.active, is_passed);
         let own = self.entries.get(..cut.records).unwrap_or_default();
-        let is_told = own.iter().any(|entry| entry.marks.is_told());
-        let old = if is_told { self.early_telling(rules) } else { None };
-        let Some(verdict) = judge(own.iter(), rules, Some(cut.closing)) else { return };
+        let (Some(first), Some(verdict)) =
+            (own.first(), judge(own.iter(), rules, Some(cut.closing)))
+        else {
+            return;
+        };
+        let is_early = own.iter().any(|entry| entry.marks.names());
+        let old = if is_early { self.early.take() } else { None };
+        let issued = match &old {
+            Some(old) => old.issued.again(),
+            None => outlet.issue(
+                first,
+                match rules.spec.output_time {
+                    OutputTime::First => first.time,
+                    OutputTime::Close => cut.closing.at,
+                },
+            ),
+        };
         let counts = Counts::of(own.iter());
         let mut entries: Vec<_> = self.entries.drain(..cut.records).collect();
         self.released = self.released.saturating_sub(cut.records);
         for entry in &mut entries {
-            entry.marks.set_told(true);
-        }
-        let issued = match old.as_ref() {
-            Some(old) => {
-                self.early = None;
-                for entry in &mut self.entries {
-                    entry.marks.set_told(false);
-                }
-                Issued { revision: old.issued.revision.saturating_add(1), ..old.issued }
-            }
-            None => Issued {
-                id: self.name(entries.first(), outlet),
-                first: verdict.first,
-                time: match rules.spec.output_time {
-                    OutputTime::First => verdict.first,
-                    OutputTime::Close => cut.closing.at,
-                },
-                revision: 0,
-            },
-        };
-        // Another session that begins where this one is said to begin has another name.
-        for entry in self.entries.iter_mut().take_while(|entry| entry.time <= issued.first) {
-            if entry.time == issued.first {
-                entry.marks.set_shares_instant();
-            }
+            entry.marks.set_told();
         }
         let timing = match is_passed {
             _ if issued.time < now.output.0 => Timing::Late,
@@ -287,39 +288,19 @@ impl Sessions {
         };
         let closed = Closed { entries, closing: cut.closing, issued, timing, gone_at, late: 0 };
         let is_kept = cut.closing.cause != Cause::Memory && !closed.is_gone(rules, now);
-        let new = Telling { verdict, counts, issued, timing };
-        outlet.tell(old.as_ref(), &new, !is_kept);
+        let new = outlet.telling((&verdict, counts), issued, timing);
+        outlet.tell(old.as_deref(), &new, !is_kept);
         if is_kept {
-            let first = |closed: &Closed| closed.entries.first().map(|first| first.time);
-            let place = self.closed.partition_point(|known| first(known) <= first(&closed));
+            let place = self.closed.partition_point(|known| !closed.is_before(known));
             self.closed.insert(place, closed);
         }
     }
 
-    /// The name of a session that begins with `first` and has none yet: no other has it.
-    fn name(&self, first: Option<&Entry>, outlet: &Outlet<'_>) -> u64 {
-        let Some(first) = first else { return 0 };
-        let key = (&outlet.frame.key, outlet.key);
-        let plain = session_id(key, (first, false), outlet.symbols);
-        let is_taken = first.marks.shares_instant()
-            || self.early.as_ref().is_some_and(|early| early.id == plain)
-            || self.closed.iter().any(|closed| closed.issued.id == plain);
-        if is_taken { session_id(key, (first, true), outlet.symbols) } else { plain }
-    }
-
-    /// What was told of the session that goes on.
-    fn early_telling(&self, rules: &Rules) -> Option<Telling> {
-        let issued = **self.early.as_ref()?;
-        let told = || self.entries.iter().filter(|entry| entry.marks.is_told());
-        let verdict = judge(told(), rules, None)?;
-        Some(Telling { verdict, counts: Counts::of(told()), issued, timing: Timing::Early })
-    }
-
     /// Where the session stands that is told before it is closed, and how it is cut if it is over:
-    /// the first one; but once something was told, the one that it was told of.
+    /// the first one; but once something was told, the one with the record that has named it.
     fn told_early(&self, rules: &Rules, until: EventTime) -> (Range<usize>, Option<Cut>) {
-        let is_told = |entry: &Entry| entry.marks.is_told();
-        let wanted = self.entries.iter().position(is_told).unwrap_or(0);
+        let names = |entry: &Entry| entry.marks.names();
+        let wanted = self.entries.iter().position(names).unwrap_or(0);
         let mut start = 0;
         loop {
             let rest = self.entries.get(start..).unwrap_or_default();
@@ -338,7 +319,9 @@ impl Sessions {
         let rules = &outlet.frame.rules;
         let (place, found) = self.told_early(rules, until);
         let own = self.entries.get(place.clone()).unwrap_or_default();
-        let Some(verdict) = judge(own.iter(), rules, None) else { return };
+        let (Some(first), Some(verdict)) = (own.first(), judge(own.iter(), rules, None)) else {
+            return;
+        };
         let is_terminal = found.is_some_and(|cut| cut.closing.cause == Cause::Terminal);
         let is_wanted = match rules.spec.release {
             Release::OnTerminal => {
@@ -347,27 +330,25 @@ impl Sessions {
             Release::Eager => true,
             Release::Watermark | Release::WatermarkPlus(_) | Release::BoundedWait(_) => false,
         };
-        let old = self.early_telling(rules);
-        let is_known = old.as_ref().is_some_and(|old| old.verdict == verdict);
-        if !is_wanted || is_known {
+        if !is_wanted {
             return;
         }
-        let issued = match old.as_ref() {
-            Some(old) => Issued { revision: old.issued.revision.saturating_add(1), ..old.issued },
-            None => Issued {
-                id: self.name(own.first(), outlet),
-                first: verdict.first,
-                time: verdict.first,
-                revision: 0,
-            },
+        let issued = match &self.early {
+            Some(old) => old.issued.again(),
+            None => outlet.issue(first, first.time),
         };
-        let counts = Counts::of(own.iter());
-        let new = Telling { verdict, counts, issued, timing: Timing::Early };
-        outlet.tell(old.as_ref(), &new, false);
-        for (number, entry) in self.entries.iter_mut().enumerate() {
-            entry.marks.set_told(place.contains(&number));
+        let new = outlet.telling((&verdict, Counts::of(own.iter())), issued, Timing::Early);
+        match &self.early {
+            Some(old) if outlet.frame.writer.is_same(&old.values, &new.values) => return,
+            Some(_) => {}
+            None => {
+                if let Some(first) = self.entries.get_mut(place.start) {
+                    first.marks.set_names();
+                }
+            }
         }
-        self.early = Some(Box::new(issued));
+        outlet.tell(self.early.as_deref(), &new, false);
+        self.early = Some(Box::new(new));
     }
 
     /// Tells anew of closed sessions that late records have changed; returns how many records
@@ -377,22 +358,20 @@ impl Sessions {
         let rules = &outlet.frame.rules;
         for closed in self.closed.iter_mut().filter(|closed| closed.late > 0) {
             let late = std::mem::take(&mut closed.late);
-            let old = closed.telling(rules);
+            let old = closed.telling(outlet);
             closed.closing = sooner(&closed.entries, rules, closed.closing);
-            let verdict: Option<Verdict> =
-                judge(closed.entries.iter(), rules, Some(closed.closing));
+            let verdict = judge(closed.entries.iter(), rules, Some(closed.closing));
             let (Some(old), Some(verdict)) = (old, verdict) else { continue };
-            if old.verdict == verdict {
+            let counts = Counts::of(closed.entries.iter());
+            let new = outlet.telling((&verdict, counts), closed.issued.again(), Timing::Late);
+            if outlet.frame.writer.is_same(&old.values, &new.values) {
                 without_effect += u64::from(late);
                 continue;
             }
-            closed.issued.revision = closed.issued.revision.saturating_add(1);
-            closed.timing = Timing::Late;
+            (closed.issued, closed.timing) = (new.issued, new.timing);
             for entry in &mut closed.entries {
-                entry.marks.set_told(true);
+                entry.marks.set_told();
             }
-            let counts = Counts::of(closed.entries.iter());
-            let new = Telling { verdict, counts, issued: closed.issued, timing: Timing::Late };
             outlet.tell(Some(&old), &new, closed.is_gone(rules, now));
         }
         without_effect
@@ -402,7 +381,7 @@ impl Sessions {
     pub(crate) fn next_deadline(&self, rules: &Rules, now: Now) -> Option<EventTime> {
         let delay = rules.spec.release.delay();
         let end = next_end(&self.entries, rules, rules.released(now.watermark));
-        let end = end.map(|end| end.saturating_add(delay));
+        let end = end.map(|end| end.later(delay));
         self.closed.iter().map(|closed| closed.expires_at(rules)).chain(end).min()
     }
 
@@ -426,7 +405,7 @@ impl Sessions {
     /// watermark must not pass it.
     pub(crate) fn hold(&self) -> Option<EventTime> {
         let first = self.entries.first().map(|first| first.time);
-        let told = self.early.as_ref().map(|told| told.first);
+        let told = self.early.as_ref().map(|told| told.issued.first);
         first.into_iter().chain(told).min()
     }
 }
@@ -436,11 +415,7 @@ fn take_late(closed: &mut Closed, entry: Entry, rules: &Rules) -> Fate {
     if closed.entries.len() >= rules.spec.max_events_per_session as usize {
         return Fate::Full;
     }
-    match place(&mut closed.entries, entry) {
-        Placed::Copy => Fate::Copy,
-        Placed::At(_) => {
-            closed.late = closed.late.saturating_add(1);
-            Fate::Late
-        }
-    }
+    place(&mut closed.entries, entry);
+    closed.late = closed.late.saturating_add(1);
+    Fate::Late
 }

@@ -16,7 +16,7 @@ pub use gauges::SequenceUse;
 
 use super::cut::after;
 use super::entry::Entry;
-use super::outlet::{Frame, Outlet};
+use super::outlet::{Frame, Outlet, Telling};
 use super::record::RecordWriter;
 use super::rules::Rules;
 use super::sessions::{Now, Sessions};
@@ -184,7 +184,11 @@ impl SequenceTable {
     fn bytes(&self) -> usize {
         // A list grows by doubling: a quarter of its places is free, on average.
         let entries = self.records.saturating_mul(size_of::<Entry>() * 5 / 4);
-        let actor = size_of::<Option<Actor>>() + self.frame.key.words() * 8 + 48;
+        let mut actor = size_of::<Option<Actor>>() + self.frame.key.words() * 8 + 48;
+        if self.frame.rules.spec.release.is_early() {
+            // What was told is kept, to be taken back.
+            actor += size_of::<Telling>() + self.frame.writer.layout.words() * 8;
+        }
         entries.saturating_add(self.actors.len().saturating_mul(actor))
     }
 
@@ -335,29 +339,13 @@ impl SequenceTable {
             actor.armed = None;
             match actor.sessions.next_deadline(&self.frame.rules, before) {
                 Some(due) if due > watermark.0 => self.arm(id, due),
-                Some(_) | None => {
-                    self.step(id, (&mut *fired, symbols), Sessions::settle);
-                    self.postpone(id);
-                }
+                Some(_) | None => self.step(id, (&mut *fired, symbols), Sessions::settle),
             }
             if fired.is_full() {
                 return Flow::More;
             }
         }
         Flow::Done
-    }
-
-    /// An actor that has been asked is not due again by this watermark: nothing is added to the first
-    /// instant of all, so what began then seems due until it is over.
-    fn postpone(&mut self, id: ActorId) {
-        let (watermark, next) = (self.watermark.0, after(self.watermark.0));
-        let Some(actor) = self.actors.get_mut(id) else { return };
-        if actor.armed.is_some_and(|armed| armed <= watermark) {
-            actor.armed = None;
-            if next > watermark {
-                self.arm(id, next);
-            }
-        }
     }
 
     /// Whether no session, deadline or hold is left.

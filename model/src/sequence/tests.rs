@@ -50,7 +50,7 @@ fn job(spec: SequenceSpec, lateness: i64) -> Job {
     }
 }
 
-struct Scene {
+pub(super) struct Scene {
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,
     shard: Shard,
@@ -60,7 +60,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(spec: SequenceSpec, lateness: i64) -> Self {
+    pub(super) fn new(spec: SequenceSpec, lateness: i64) -> Self {
         let plan = Arc::new(plan(&job(spec, lateness)).unwrap());
         let symbols = Arc::new(Symbols::default());
         let shard = Shard::new(plan.clone(), symbols.clone(), 0, 1);
@@ -68,7 +68,7 @@ impl Scene {
     }
 
     /// Takes records given as `time client step status`, by `;`, in one batch.
-    fn records(&mut self, text: &str) -> Result<Vec<String>, StageError> {
+    pub(super) fn records(&mut self, text: &str) -> Result<Vec<String>, StageError> {
         let mut batch = RowBatch::new(self.plan.row.clone());
         for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
             let mut words = part.split(' ');
@@ -84,7 +84,7 @@ impl Scene {
         self.step(|shard, out| shard.records(&batch, out))
     }
 
-    fn watermark(&mut self, millis: i64) -> Vec<String> {
+    pub(super) fn watermark(&mut self, millis: i64) -> Vec<String> {
         let watermark = Watermark(EventTime::from_millis(millis));
         self.step(|shard, out| shard.watermark(watermark, out)).unwrap()
     }
@@ -171,7 +171,7 @@ impl Scene {
     }
 
     /// Ends the input: nothing may be left.
-    fn end(&mut self) -> Vec<String> {
+    pub(super) fn end(&mut self) -> Vec<String> {
         let lines = self.watermark(i64::MAX);
         assert!(self.shard.is_empty());
         assert!(self.account().is_balanced());
@@ -595,20 +595,4 @@ fn nothing_is_read_of_fields_that_are_not_there() {
     let lines = scene.end();
     assert_eq!(lines[0], "final a@0 #0 abandoned auth [0,3] 2+0late+1copies idle");
     assert_eq!(lines[1], "final b@500 #0 connected - [500,507] 3+0late+0copies idle");
-}
-
-#[test]
-fn a_session_at_the_first_instant_waits_as_others_do() {
-    let spec = SequenceSpec { release: Release::WatermarkPlus(span(14)), ..wifi() };
-    let mut scene = Scene::new(spec, 0);
-    let first = i64::MIN;
-    scene.records(&format!("{first} a assoc ok; {first} a bye -")).unwrap();
-    for behind in [11, 14] {
-        assert!(scene.watermark(first + behind).is_empty(), "{behind}");
-    }
-    // Nothing is added to the first instant: it is over as soon as it is let in.
-    let lines = scene.watermark(first + 15);
-    assert!(lines[0].starts_with("final a@-inf #0 abandoned assoc"), "{lines:?}");
-    scene.end();
-    assert!(scene.shard.is_empty());
 }

@@ -3,6 +3,7 @@
 use super::SequenceTable;
 use crate::cold::Chills;
 use crate::roster::ActorId;
+use crate::sequence::sessions::Sessions;
 use crate::sequence::spec::OverflowPolicy;
 use crate::symbol::Symbols;
 use crate::table::Fired;
@@ -39,10 +40,7 @@ impl SequenceTable {
             OverflowPolicy::EmitEarlyOldest => {
                 while !self.has_room(is_new_key) {
                     let Some(oldest) = self.oldest() else { break };
-                    self.step(oldest, (&mut *fired, symbols), |sessions, now, outlet| {
-                        sessions.evict(now, outlet);
-                        0
-                    });
+                    self.step(oldest, (&mut *fired, symbols), Sessions::evict);
                 }
                 true
             }

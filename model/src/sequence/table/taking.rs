@@ -112,24 +112,26 @@ impl SequenceTable {
         match fate {
             Fate::Late => self.touch(id),
             Fate::InTime if is_crowd || rules.spec.release.is_early() => self.touch(id),
+            // The copy may be the one that stays.
+            Fate::Copy if rules.spec.release.is_early() => self.touch(id),
             Fate::InTime => {}
             Fate::Copy | Fate::Expired | Fate::Full if is_new => self.touch(id),
             Fate::Copy | Fate::Expired | Fate::Full => {}
         }
-        if fate == Fate::InTime {
+        if matches!(fate, Fate::InTime | Fate::Copy) {
             self.arm_for(id, &entry, waiting);
         }
         fate
     }
 
-    /// Registers what a record that came in time makes due, without a look at the others: too early
+    /// Registers what a record that stands, or a copy that may, makes due, without a look at the others: too early
     /// is no harm.
     fn arm_for(&mut self, id: ActorId, entry: &Entry, waiting: usize) {
         let rules = &self.frame.rules;
         let is_end =
             rules.may_close(entry) || waiting >= rules.spec.max_events_per_session as usize;
         let due = if is_end { after(entry.time) } else { end_of(entry.time, entry.time, rules).at };
-        let due = due.saturating_add(rules.spec.release.delay());
+        let due = due.later(rules.spec.release.delay());
         let Some(actor) = self.actor(id) else { return };
         let is_first = actor.sessions.entries.first().map(|first| first.time) == Some(entry.time);
         if actor.armed.is_none_or(|armed| due < armed) {
