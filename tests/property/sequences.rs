@@ -386,6 +386,18 @@ proptest! {
         check(&case, &run(&case, true), &expected)?;
     }
 
+    /// A restart in the middle of a cycle changes nothing either, whatever is late in it.
+    #[test]
+    fn a_restart_changes_no_cycle(case in cases(Order::Late)) {
+        use nilometer_model::engine::Pace;
+        let case = Case { engine: Engine::MicroBatch(Pace::Records(2)), ..case };
+        let [whole, again] = [false, true].map(|restarts| run(&case, restarts));
+        let [expected, found] = [check_sums(&case, &whole)?, check_sums(&case, &again)?];
+        let told = |sessions: &[Session]| sorted(&case.spec, sessions, |_| true);
+        prop_assert_eq!(told(&found), told(&expected));
+        prop_assert_eq!(again.accounts()[0].late, whole.accounts()[0].late);
+    }
+
     /// A crash anywhere: what was cut before is gone on with, by the same watermark.
     #[test]
     fn a_crash_changes_no_session(

@@ -1,7 +1,7 @@
 //! What the records of one session say, by definition: sorted into attempt groups, each step looked
 //! up in the whole group. Nothing goes on from record to record.
 
-use super::sequences::Item;
+use super::items::Item;
 use crate::sequence::spec::{Regress, SequenceSpec, StepSpec, Which};
 use crate::sequence::{RecordField, StepField, record_fields};
 use crate::time::{EventTime, Span};

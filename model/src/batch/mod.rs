@@ -11,6 +11,7 @@
 
 mod chain;
 mod input;
+mod items;
 mod merging;
 mod results;
 mod sequences;

@@ -7,6 +7,7 @@
 //! told early is, in the end, what is told when a session is closed.
 
 use super::chain::{Chain, End, Says};
+use super::items::{Item, behind, distance, join, millis, put};
 use super::{KeyValues, Record};
 use crate::aggregate::Overflow;
 use crate::key::{encode, stable_datum_hash, stable_hash};
@@ -74,46 +75,6 @@ pub struct Sessions {
     pub sessions: Vec<Session>,
     /// What became of the records.
     pub fates: Fates,
-}
-
-/// A record of a session.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Item {
-    pub(super) time: EventTime,
-    pub(super) step: usize,
-    pub(super) says: Says,
-    pub(super) status: Value,
-    pub(super) reason: Value,
-    pub(super) carried: Vec<Value>,
-    id: Value,
-    position: Position,
-    pub(super) is_out_of_order: bool,
-    pub(super) is_late: bool,
-    pub(super) copies: usize,
-    is_told: bool,
-}
-
-/// Most copies that are counted of one record.
-const COPIES_MAX: usize = 15;
-
-impl Item {
-    pub(super) fn order(&self) -> (EventTime, usize, u32, u64) {
-        (self.time, self.step, self.position.partition, self.position.offset)
-    }
-
-    pub(super) fn is_result(&self) -> bool {
-        matches!(self.says, Says::Success | Says::Failure)
-    }
-
-    fn is_copy_of(&self, other: &Self) -> bool {
-        let is_same = match &self.id {
-            Value::Null if other.id == Value::Null => {
-                self.step == other.step && self.status == other.status
-            }
-            id => *id == other.id,
-        };
-        self.time == other.time && is_same
-    }
 }
 
 /// A session that is closed.
@@ -187,52 +148,6 @@ pub fn roll_up(
     let mut totals = BTreeMap::new();
     super::results::finish(job, &mut totals, sessions)?;
     Ok(totals)
-}
-
-/// Where in `entries` the first one stands behind `item`, or the end.
-fn place_of(items: &[Item], item: &Item) -> usize {
-    items.iter().position(|known| known.order() > item.order()).unwrap_or(items.len())
-}
-
-/// Puts an item, which is no copy, in its place; returns that.
-fn put(items: &mut Vec<Item>, mut item: Item) -> usize {
-    let at = place_of(items, &item);
-    item.is_out_of_order = at < items.len();
-    items.insert(at, item);
-    at
-}
-
-/// Whether `item` is a copy of one of `items`: the two are then one. Of copies that come in time the
-/// one counts that stands first; one that comes late changes nothing.
-fn join(items: &mut Vec<Item>, item: &Item) -> bool {
-    let Some(at) = items.iter().position(|known| known.is_copy_of(item)) else { return false };
-    let Some(known) = items.get_mut(at) else { return false };
-    if !known.is_told {
-        known.copies = (known.copies + 1).min(COPIES_MAX);
-    }
-    if item.is_late || item.order() > known.order() {
-        return true;
-    }
-    let known = items.remove(at);
-    let (is_late, is_out_of_order, copies) = (known.is_late, known.is_out_of_order, known.copies);
-    let place = place_of(items, item);
-    items.insert(place, Item { is_late, is_out_of_order, copies, ..item.clone() });
-    true
-}
-
-/// Milliseconds from one instant to another, however far they are apart.
-fn distance(from: EventTime, to: EventTime) -> i128 {
-    i128::from(to.as_millis()) - i128::from(from.as_millis())
-}
-
-fn millis(span: Span) -> i128 {
-    span.as_millis().into()
-}
-
-/// The instant so far behind another one; the end of time if it lies behind that.
-fn behind(time: EventTime, span: Span) -> EventTime {
-    let millis = i128::from(time.as_millis()) + millis(span);
-    i64::try_from(millis).map_or(EventTime::MAX, EventTime::from_millis)
 }
 
 impl Oracle<'_> {

@@ -18,6 +18,8 @@ use crate::value::{Datum, Type};
 
 const IS_TOLD_EARLY: u8 = 1;
 const WAITS: u8 = 2;
+/// The cycle that runs has brought something for it.
+const IS_TOUCHED: u8 = 4;
 
 /// How a record is written, beside its place.
 #[derive(Debug)]
@@ -145,6 +147,7 @@ fn put_closed(closed: &Closed, records: &Records, form: &Form<'_>, out: &mut Vec
     });
     put_issued(closed.issued, out);
     put_span(closed.gone_at, out);
+    put_number(out, u64::from(closed.late));
     put_entries(&closed.entries, records, form, out);
 }
 
@@ -160,17 +163,17 @@ fn closed(input: &mut Input<'_>, records: &Records, form: &Form<'_>) -> Result<C
         timing: timing.ok_or(ImageError::Damaged("a session was told at no known time"))?,
         issued: issued(input)?,
         gone_at: span(input)?,
+        late: input.small()?,
         entries: entries(input, records, form)?,
-        late: 0,
     })
 }
 
-/// The sessions of a key.
-pub(super) fn sessions(
+/// The sessions of a key, and whether they are to be asked when the cycle ends.
+fn sessions(
     input: &mut Input<'_>,
     records: &Records,
     form: &Form<'_>,
-) -> Result<Sessions, ImageError> {
+) -> Result<(Sessions, bool), ImageError> {
     let flags = input.byte()?;
     let released = input.number()? as usize;
     let seen = span(input)?.unwrap_or_default();
@@ -180,7 +183,8 @@ pub(super) fn sessions(
     let closed = (0..input.number()?).map(|_| closed(input, records, form));
     let closed = closed.collect::<Result<Vec<_>, _>>()?;
     let released = released.min(entries.len());
-    Ok(Sessions { entries, released, early, closed, seen, waits_since })
+    let sessions = Sessions { entries, released, early, closed, seen, waits_since };
+    Ok((sessions, flags & IS_TOUCHED != 0))
 }
 
 impl Keyed for SequenceTable {
@@ -204,8 +208,11 @@ impl Keyed for SequenceTable {
         let Some(actor) = self.actor(entry) else { return Ok(()) };
         let sessions = &actor.sessions;
         let records = &Records::of(&self.frame.rules, form);
-        let flags =
-            [(sessions.early.is_some(), IS_TOLD_EARLY), (sessions.waits_since.is_some(), WAITS)];
+        let flags = [
+            (sessions.early.is_some(), IS_TOLD_EARLY),
+            (sessions.waits_since.is_some(), WAITS),
+            (actor.is_touched, IS_TOUCHED),
+        ];
         put_flags(out, &flags);
         put_number(out, sessions.released as u64);
         put_span(Some(sessions.seen), out);
@@ -243,7 +250,7 @@ pub(super) fn view(
     (steps, records): (&[Box<str>], &Records),
     form: &Form<'_>,
 ) -> Result<Vec<SessionView>, ImageError> {
-    let Sessions { entries, early, closed, .. } = sessions(content, records, form)?;
+    let (Sessions { entries, early, closed, .. }, _) = sessions(content, records, form)?;
     let record = |entry: &Entry| {
         let (status, reason, carried) = records.values(entry);
         let value = |datum: Datum| datum.value(form.symbols);

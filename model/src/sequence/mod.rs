@@ -3,9 +3,10 @@
 //!
 //! The watermark says how far the order is certain; the buffer sorts. Read [`spec`] (what the user
 //! declares), then `entry` (a record in its place), `cut` (where a session ends), `machine` (what
-//! its records say), `sessions` (one key), `table` (all keys of a stage in a shard).
+//! its records say), `closed` (a session that may still be corrected), `sessions` (one key), `table` (all keys of a stage in a shard).
 
 pub mod check;
+mod closed;
 mod cut;
 mod entry;
 mod machine;
@@ -16,13 +17,14 @@ mod sessions;
 pub mod spec;
 mod table;
 
+pub(crate) use closed::Closed;
 pub(crate) use entry::{Class, Entry, Marks};
 pub(crate) use machine::{Cause, Closing};
 pub(crate) use outlet::Telling;
 pub(crate) use record::{Issued, typed};
 pub use record::{RecordField, StepField, record_fields, record_layout};
 pub(crate) use rules::{Rules, small};
-pub(crate) use sessions::{Closed, Sessions};
+pub(crate) use sessions::Sessions;
 pub(crate) use table::SequenceTable;
 pub use table::SequenceUse;
 

@@ -7,14 +7,12 @@
 //! let in; where that holds a whole session, the session is cut off and told. A record that comes
 //! late goes to the closed session that covers it, else to that list: the cut is then made anew, so
 //! that it ends up where it would have stood in time. Closed sessions are neither merged nor cut.
-//!
-//! Invariant GC-1: a closed session is kept as long as a record can still come for it, no longer.
 
-use super::cut::{Cut, after, cut, is_over, next_end, sooner};
-use super::entry::{Class, Entry, join, place};
+use super::closed::Closed;
+use super::cut::{Cut, cut, next_end, sooner};
+use super::entry::{Entry, join, place};
 use super::machine::{Cause, Closing, Counts, Outcome, judge};
 use super::outlet::{Outlet, Telling};
-use super::record::Issued;
 use super::rules::Rules;
 use super::spec::{OutputTime, Release};
 use crate::pane::Timing;
@@ -47,20 +45,6 @@ pub(crate) enum Fate {
     Full,
 }
 
-/// A session that is closed, while late records may come for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Closed {
-    /// Its records, in order. Those that came since it was last told are not marked as told.
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) closing: Closing,
-    pub(crate) issued: Issued,
-    pub(crate) timing: Timing,
-    /// Where the watermark may never come so far: when it is gone by the clock.
-    pub(crate) gone_at: Option<Span>,
-    /// Records that came for it in the round that runs. Cleared at its end.
-    pub(crate) late: u32,
-}
-
 /// The sessions of one key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Sessions {
@@ -76,56 +60,6 @@ pub(crate) struct Sessions {
     pub(crate) seen: Span,
     /// Since when a record waits to be let in, where the clock lets in.
     pub(crate) waits_since: Option<Span>,
-}
-
-impl Closed {
-    /// Whether a record belongs to it: it stands between its first record and its end.
-    fn covers(&self, entry: &Entry) -> bool {
-        let is_behind =
-            self.entries.first().is_some_and(|first| first.order(entry) != Ordering::Greater);
-        let is_before = entry.time < self.closing.at
-            || self.entries.last().is_some_and(|last| entry.order(last) != Ordering::Greater);
-        is_behind && is_before
-    }
-
-    /// Whether it begins before another one.
-    fn is_before(&self, other: &Self) -> bool {
-        let firsts = self.entries.first().zip(other.entries.first());
-        firsts.is_some_and(|(first, other)| first.order(other) == Ordering::Less)
-    }
-
-    /// Whether a record in front of it is the one that it should have begun with.
-    fn begins_with(&self, entry: &Entry, rules: &Rules) -> bool {
-        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
-            return false;
-        };
-        let is_one = !is_over((entry.time, entry.time), first.time, rules)
-            && last.time.since(entry.time) < rules.spec.max_session_duration;
-        entry.class != Class::End && entry.order(first) == Ordering::Less && is_one
-    }
-
-    /// What was last told of it: what the records say that it counts.
-    fn telling(&self, outlet: &Outlet<'_>) -> Option<Telling> {
-        let told = || self.entries.iter().filter(|entry| entry.marks.is_told());
-        let verdict = judge(told(), &outlet.frame.rules, Some(self.closing))?;
-        Some(outlet.telling((&verdict, Counts::of(told())), self.issued, self.timing))
-    }
-
-    /// The watermark by which no record of it is accepted any more, late or in time: its number may
-    /// have closed it before its records were to be let in.
-    fn expires_at(&self, rules: &Rules) -> EventTime {
-        let end = match self.closing.cause {
-            Cause::Idle | Cause::MaxAge => self.closing.at,
-            // That instant is its own.
-            Cause::Terminal | Cause::MaxEvents | Cause::Memory => after(self.closing.at),
-        };
-        end.later(rules.allowed_lateness.max(rules.spec.release.delay()))
-    }
-
-    fn is_gone(&self, rules: &Rules, now: Now) -> bool {
-        self.expires_at(rules) <= now.watermark.0
-            || self.gone_at.is_some_and(|gone| gone <= now.active)
-    }
 }
 
 impl Sessions {
@@ -166,7 +100,7 @@ impl Sessions {
         };
         let target = if is_late { covering.or_else(begins) } else { None };
         match target.and_then(|index| self.closed.get_mut(index)) {
-            Some(closed) => take_late(closed, entry, rules),
+            Some(closed) => closed.take(entry, rules),
             None => {
                 self.wait(entry);
                 if is_late { Fate::Late } else { Fate::InTime }
@@ -408,14 +342,4 @@ impl Sessions {
         let told = self.early.as_ref().map(|told| told.issued.first);
         first.into_iter().chain(told).min()
     }
-}
-
-/// Puts a late record into a closed session.
-fn take_late(closed: &mut Closed, entry: Entry, rules: &Rules) -> Fate {
-    if closed.entries.len() >= rules.spec.max_events_per_session as usize {
-        return Fate::Full;
-    }
-    place(&mut closed.entries, entry);
-    closed.late = closed.late.saturating_add(1);
-    Fate::Late
 }

@@ -48,7 +48,8 @@ pub(crate) struct Actor {
     /// The same by the clock.
     armed_tick: Option<Span>,
     hold: Option<EventTime>,
-    is_touched: bool,
+    /// Whether it is to be asked when the round, or the cycle, ends.
+    pub(crate) is_touched: bool,
     /// Whether it was used since keys left memory last.
     is_used: bool,
 }
@@ -370,8 +371,13 @@ impl SequenceTable {
         self.actors.find(self.actors.hash(key), key)
     }
 
-    /// Puts back an actor as it was; the watermarks and the clock must be set first.
-    pub(crate) fn restore(&mut self, key: &[u64], sessions: Sessions) -> ActorId {
+    /// Puts back an actor as it was, and whether it is to be asked; the watermarks and the clock must
+    /// be set first.
+    pub(crate) fn restore(
+        &mut self,
+        key: &[u64],
+        (sessions, is_touched): (Sessions, bool),
+    ) -> ActorId {
         let hash = self.actors.hash(key);
         let id = self.insert(hash, key);
         self.records = self.records.saturating_add(sessions.records());
@@ -379,6 +385,9 @@ impl SequenceTable {
             actor.sessions = sessions;
         }
         self.register(id);
+        if is_touched {
+            self.touch(id);
+        }
         id
     }
 
