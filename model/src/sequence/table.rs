@@ -211,7 +211,9 @@ impl SequenceTable {
         self.account.panes += told;
         self.account.retracts += taken_back;
         self.account.operations += 1;
-        self.account.late = self.account.late.saturating_sub(without_effect);
+        // What came in a cycle before a restart may be in the account of another shard.
+        let without_effect = without_effect.min(self.account.late);
+        self.account.late -= without_effect;
         self.account.late_no_effect += without_effect;
         self.records = (self.records + actor.sessions.records()).saturating_sub(before);
         self.register(id);
