@@ -2,6 +2,7 @@
 
 use crate::bench::BenchError;
 use crate::config::{ConfigErrors, Look};
+use crate::logs;
 use crate::run_failure::RunFailure;
 use crate::state::tools::ToolError;
 use crate::test::TestFailure;
@@ -104,8 +105,11 @@ fn look() -> Look {
     }
 }
 
-/// Writes `text` to stderr. If that is gone there is nobody left to tell.
+/// Writes `text` to stderr, as one object if logs are JSON. If that is gone there is nobody left to tell.
 pub fn tell(text: &str) {
+    if logs::is_json() {
+        return logs::answer(text.trim_end());
+    }
     let _told = io::stderr().lock().write_all(text.as_bytes());
 }
 

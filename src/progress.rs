@@ -2,6 +2,7 @@
 //! long the rest will take. Only on a terminal; elsewhere nothing is drawn.
 
 use crate::failure::tell;
+use crate::logs;
 use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -24,7 +25,7 @@ impl Bar {
     /// A bar, hidden unless stderr is a terminal and `is_bounded`, that is, there is an end to
     /// measure by.
     pub fn new(is_bounded: bool) -> Self {
-        let is_shown = is_bounded && io::stderr().is_terminal();
+        let is_shown = is_bounded && io::stderr().is_terminal() && !logs::is_json();
         let target =
             if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(0), target);
@@ -59,9 +60,18 @@ impl Bar {
         self.bar.set_message(message);
     }
 
-    /// Prints a line above the bar.
+    /// Tells a line, above the bar.
     pub fn say(&self, line: &str) {
-        self.bar.suspend(|| tell(&format!("{line}\n")));
+        if logs::is_started() {
+            logs::say(line, None);
+        } else {
+            self.above(|| tell(&format!("{line}\n")));
+        }
+    }
+
+    /// Lets `print` write above the bar.
+    pub(crate) fn above(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
     }
 
     /// Takes the bar away.

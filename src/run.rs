@@ -71,6 +71,9 @@ pub struct RunArgs {
     /// for `--set limits.drain_timeout=TIME`
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
+    /// What stderr gets: sentences, or an object of JSON in each line
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    log_format: logs::Form,
     /// Start although the last three runs of the state have failed, and read the same again
     #[arg(long, conflicts_with = "skip_batch")]
     retry: bool,
@@ -97,7 +100,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     sets.extend(args.state.as_ref().map(|dir| format!("state.dir={}", quoted(dir))));
     let timeout = args.drain_timeout.as_ref();
     sets.extend(timeout.map(|timeout| format!("limits.drain_timeout={timeout}")));
-    logs::start();
+    logs::start(args.log_format);
     let pipeline = config::load(&args.pipeline.file, &sets)?;
     if pipeline.state.is_some() && args.check_totals {
         return Err(RunFailure::TotalsOfState.into());
@@ -120,6 +123,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let mut file = args.summary.clone().map(SummaryFile::create).transpose()?;
     tell_settings(&pipeline);
     let bar = Bar::new(pipeline.sources.iter().all(|source| !source.kind.is_live()));
+    logs::above(&bar);
     let mut watchers = Watchers::open(&pipeline).map_err(RunFailure::Admin)?;
     // First: it says whether another process works on all this.
     let asked = Asked { wish, drops: &args.drops };
@@ -222,17 +226,19 @@ async fn drive(
     loop {
         tokio::select! {
             news = node.news() => match news {
-                News::Notice { name, text, .. } => bar.say(&format!("source `{name}`: {text}")),
+                News::Notice { name, text, span } => {
+                    logs::say(&format!("source `{name}`: {text}"), span.as_ref());
+                }
                 News::Tight { shard, bytes, budget } => bar.say(&tight(shard, bytes, budget)),
                 News::StandsStill(standing) => {
                     if !waits_for_end(&standing, pipeline) {
                         bar.say(&told(&standing, &node, describe_standstill));
                     }
                 }
-                News::Failed { text, .. } => {
+                News::Failed { text, span } => {
                     drain.begin();
                     watchers.drains(true);
-                    bar.say(&format!("failed, draining: {text}"));
+                    logs::say(&format!("failed, draining: {text}"), span.as_ref());
                 }
                 News::Ended => break,
             },
@@ -250,12 +256,12 @@ async fn drive(
             _ = signals.ask.recv() => {
                 let standing = node.meters().standing();
                 let text = standing.map(|standing| told(&standing, &node, describe));
-                bar.say(&text.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
+                logs::answer(&text.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
                 if let Some(state) = StateSummary::now(node.meters()) {
-                    bar.say(&state.describe());
+                    logs::answer(&state.describe());
                 }
                 for (name, kept) in SequenceSummary::now(node.meters(), &pipeline.plan) {
-                    bar.say(&kept.describe(&name));
+                    logs::answer(&kept.describe(&name));
                 }
             }
             () = watchers.drain_asked() => {

@@ -109,7 +109,7 @@ impl Run {
 
     /// The same, and the port has not heard of it yet.
     pub(crate) fn unwatched(more: &str) -> Self {
-        logs::start();
+        logs::start(logs::Form::Text);
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("in.ndjson"), RECORDS).unwrap();
         std::fs::write(directory.path().join("token"), format!("{TOKEN}\n")).unwrap();

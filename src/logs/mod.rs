@@ -1,15 +1,25 @@
-//! Logs of the program, on stderr: how much is told can be changed while it runs.
+//! Logs of the program, on stderr: sentences for people, or JSON for machines. How much is told can be
+//! changed while it runs.
 //!
-//! Results and what people are told of a run go other ways; here stand the lines of libraries, and what
-//! somebody has told a run through its admin port.
+//! Everything that people are told of a run comes by here, as do the lines of libraries; results go other
+//! ways. Invariant: in JSON, every line is an object, and it has the span that it is of, if that is traced.
 
+mod lines;
+mod repeats;
+
+pub(crate) use lines::Form;
+
+use crate::progress::Bar;
+use lines::{ASKED, Lines};
+use opentelemetry::trace::SpanContext;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::io::Write;
 use std::sync::OnceLock;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Registry, fmt, reload};
+use tracing_subscriber::{Registry, reload};
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,17 +58,67 @@ const ALL: [Level; 6] =
 /// Set once, when the process begins to log.
 static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
+/// What lines look like. Set once, when the process begins to log.
+static FORM: OnceLock<Form> = OnceLock::new();
+/// The bar that lines are written above. Set once, when there is one.
+static BAR: OnceLock<Bar> = OnceLock::new();
+
 /// Begins to log, unless the process does, or something else logs for it.
-pub(crate) fn start() {
+pub(crate) fn start(form: Form) {
     if FILTER.get().is_some() {
         return;
     }
     let (filter, handle) = reload::Layer::new(Level::Info.filter());
-    let lines = fmt::layer().with_writer(std::io::stderr).with_target(true);
+    let lines = Lines::new(form, write);
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
         // Whoever was first has begun.
         FILTER.set(handle).ok();
+        FORM.set(form).ok();
     }
+}
+
+/// Writes lines above `bar` from now on.
+pub(crate) fn above(bar: &Bar) {
+    // A process has one.
+    BAR.set(bar.clone()).ok();
+}
+
+/// Whether lines are JSON.
+pub(crate) fn is_json() -> bool {
+    FORM.get() == Some(&Form::Json)
+}
+
+fn write(line: &str) {
+    let print = || {
+        // If stderr is gone there is nobody left to tell.
+        let _told = writeln!(std::io::stderr().lock(), "{line}");
+    };
+    match BAR.get() {
+        Some(bar) => bar.above(print),
+        None => print(),
+    }
+}
+
+/// Tells a sentence, which is of `span`, if that is traced.
+pub(crate) fn say(line: &str, span: Option<&SpanContext>) {
+    match span.filter(|_| is_json()) {
+        Some(span) => tracing::info!(
+            trace_id = %span.trace_id(),
+            span_id = %span.span_id(),
+            "{line}"
+        ),
+        None => tracing::info!("{line}"),
+    }
+}
+
+/// Tells what was asked for, or what is said once.
+pub(crate) fn answer(line: &str) {
+    tracing::info!(target: ASKED, "{line}");
+}
+
+/// Whether the process logs.
+pub(crate) fn is_started() -> bool {
+    FILTER.get().is_some()
 }
 
 /// How much is told; nothing in a process that does not log.

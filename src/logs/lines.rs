@@ -1,0 +1,181 @@
+//! Makes lines of events: text for people, or JSON for machines, and not the same line again and again.
+
+use super::repeats::Repeats;
+use serde_json::{Map, Value as Json};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+/// Targets of this program begin so.
+const OWN: &str = "nilometer";
+/// The target of what somebody has asked for, or is told once: it is told, however often.
+pub(super) const ASKED: &str = "nilometer::asked";
+
+/// What lines look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Form {
+    /// Sentences for people.
+    #[default]
+    Text,
+    /// An object in each line.
+    Json,
+}
+
+/// Writes lines, one at a time.
+pub(super) struct Lines<W> {
+    form: Form,
+    begun: Instant,
+    repeats: Mutex<Repeats>,
+    write: W,
+}
+
+impl<W: Fn(&str) + Send + Sync + 'static> Lines<W> {
+    pub(super) fn new(form: Form, write: W) -> Self {
+        Self { form, begun: Instant::now(), repeats: Mutex::default(), write }
+    }
+
+    fn tell(&self, level: Level, target: &str, said: &Said) {
+        let line = match self.form {
+            Form::Text if level == Level::INFO && target.starts_with(OWN) => said.text(""),
+            Form::Text => said.text(&format!("{level} {target}: ")),
+            Form::Json => {
+                let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+                let head =
+                    [("time", time), ("level", level.to_string()), ("target", target.into())];
+                said.json(head)
+            }
+        };
+        (self.write)(&line);
+    }
+
+    /// Says how often lines came that were not told.
+    fn tell_untold(&self, repeats: &mut Repeats) {
+        for untold in repeats.over(self.begun.elapsed()) {
+            let mut said = Said { message: untold.line, fields: Map::new() };
+            said.fields.insert("suppressed".into(), untold.count.into());
+            self.tell(Level::INFO, module_path!(), &said);
+        }
+    }
+}
+
+impl<S: Subscriber, W: Fn(&str) + Send + Sync + 'static> Layer<S> for Lines<W> {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut said = Said::default();
+        event.record(&mut said);
+        let metadata = event.metadata();
+        let place = std::ptr::from_ref(metadata).addr();
+        let mut repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_untold(&mut repeats);
+        let is_asked = metadata.target() == ASKED;
+        if is_asked || repeats.is_told(place, &said.message, self.begun.elapsed()) {
+            self.tell(*metadata.level(), metadata.target(), &said);
+        }
+    }
+}
+
+/// What an event says.
+#[derive(Debug, Default)]
+struct Said {
+    message: String,
+    fields: Map<String, Json>,
+}
+
+impl Said {
+    fn text(&self, head: &str) -> String {
+        let mut line = format!("{head}{}", self.message);
+        for (name, value) in &self.fields {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            line.push_str(&format!(" {name}={value}"));
+        }
+        line
+    }
+
+    fn json(&self, head: [(&str, String); 3]) -> String {
+        let mut line: Map<_, _> =
+            head.into_iter().map(|(name, value)| (name.to_owned(), Json::from(value))).collect();
+        line.insert("message".into(), self.message.as_str().into());
+        line.extend(self.fields.clone());
+        Json::Object(line).to_string()
+    }
+
+    fn keep(&mut self, field: &Field, value: impl Into<Json>) {
+        self.fields.insert(field.name().into(), value.into());
+    }
+}
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = format!("{value:?}");
+        if field.name() == "message" {
+            self.message = text;
+        } else {
+            self.keep(field, text);
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            self.message = value.to_owned();
+        } else {
+            self.keep(field, value);
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.keep(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.keep(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.keep(field, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    /// The lines that `say` gives in `form`.
+    fn lines(form: Form, say: impl FnOnce()) -> Vec<String> {
+        let got = Arc::<Mutex<Vec<String>>>::default();
+        let lines = got.clone();
+        let lines = Lines::new(form, move |line| lines.lock().unwrap().push(line.to_owned()));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), say);
+        std::mem::take(&mut *got.lock().unwrap())
+    }
+
+    #[test]
+    fn lines_are_for_people_or_for_machines() {
+        let say = || tracing::warn!(source = "in", trace_id = "ab", count = 3, "two\nlines \"x\"");
+        let text = lines(Form::Text, say);
+        let head = format!("WARN {}: ", module_path!());
+        let expected = format!("{head}two\nlines \"x\" count=3 source=in trace_id=ab");
+        assert_eq!(text, [expected]);
+        assert_eq!(lines(Form::Text, || tracing::info!("plain")), ["plain"]);
+        let json = lines(Form::Json, say);
+        assert!(!json[0].contains('\n'));
+        let json: Json = serde_json::from_str(&json[0]).unwrap();
+        assert_eq!((&json["level"], &json["source"]), (&"WARN".into(), &"in".into()));
+        assert_eq!((&json["trace_id"], &json["count"]), (&"ab".into(), &3.into()));
+        assert_eq!(json["message"], "two\nlines \"x\"");
+    }
+
+    #[test]
+    fn what_repeats_is_not_told_without_end() {
+        let told = lines(Form::Text, || {
+            (0..1_000).for_each(|number| tracing::info!("lost {number}"));
+            tracing::info!("done");
+        });
+        assert_eq!(told.len(), 21, "{told:?}");
+        assert_eq!(told[20], "done");
+    }
+}
