@@ -89,36 +89,51 @@ pub struct RunArgs {
     drops: Vec<String>,
 }
 
+impl RunArgs {
+    /// Settings that stand on the command line.
+    fn sets(&self) -> Vec<String> {
+        // Quoted: a directory may be called `1`.
+        let quoted = |dir: &PathBuf| serde_json::Value::from(dir.to_string_lossy()).to_string();
+        let state = self.state.as_ref().map(|dir| format!("state.dir={}", quoted(dir)));
+        let timeout = self.drain_timeout.as_ref();
+        let timeout = timeout.map(|timeout| format!("limits.drain_timeout={timeout}"));
+        self.pipeline.sets.iter().cloned().chain(state).chain(timeout).collect()
+    }
+
+    const fn wish(&self) -> Wish {
+        match (self.retry, self.skip_batch) {
+            (true, _) => Wish::Retry,
+            (false, true) => Wish::SkipBatch,
+            (false, false) => Wish::Start,
+        }
+    }
+
+    /// Whether `pipeline` can be run in this way.
+    fn check(&self, pipeline: &Pipeline) -> Result<(), RunFailure> {
+        if pipeline.state.is_some() && self.check_totals {
+            return Err(RunFailure::TotalsOfState);
+        }
+        if pipeline.state.is_none() && self.wish() != Wish::Start {
+            return Err(RunFailure::WishWithoutState);
+        }
+        if pipeline.state.is_none() && !self.drops.is_empty() {
+            return Err(RunFailure::DropWithoutState);
+        }
+        if pipeline.sources.is_empty() {
+            return Err(RunFailure::NoSource { pipeline: pipeline.job.name.clone() });
+        }
+        Ok(())
+    }
+}
+
 /// Runs the pipeline.
 ///
 /// # Errors
 /// The pipeline is wrong, input or output failed, or the numbers do not add up.
 pub fn execute(args: &RunArgs) -> Result<(), Failure> {
-    let mut sets = args.pipeline.sets.clone();
-    // Quoted: a directory may be called `1`.
-    let quoted = |dir: &PathBuf| serde_json::Value::from(dir.to_string_lossy()).to_string();
-    sets.extend(args.state.as_ref().map(|dir| format!("state.dir={}", quoted(dir))));
-    let timeout = args.drain_timeout.as_ref();
-    sets.extend(timeout.map(|timeout| format!("limits.drain_timeout={timeout}")));
     logs::start(args.log_format);
-    let pipeline = config::load(&args.pipeline.file, &sets)?;
-    if pipeline.state.is_some() && args.check_totals {
-        return Err(RunFailure::TotalsOfState.into());
-    }
-    let wish = match (args.retry, args.skip_batch) {
-        (true, _) => Wish::Retry,
-        (false, true) => Wish::SkipBatch,
-        (false, false) => Wish::Start,
-    };
-    if pipeline.state.is_none() && wish != Wish::Start {
-        return Err(RunFailure::WishWithoutState.into());
-    }
-    if pipeline.state.is_none() && !args.drops.is_empty() {
-        return Err(RunFailure::DropWithoutState.into());
-    }
-    if pipeline.sources.is_empty() {
-        return Err(RunFailure::NoSource { pipeline: pipeline.job.name.clone() }.into());
-    }
+    let pipeline = config::load(&args.pipeline.file, &args.sets())?;
+    args.check(&pipeline)?;
     // Before anything is read: a summary that cannot be written is known at once.
     let mut file = args.summary.clone().map(SummaryFile::create).transpose()?;
     tell_settings(&pipeline);
@@ -126,7 +141,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     logs::above(&bar);
     let mut watchers = Watchers::open(&pipeline).map_err(RunFailure::Admin)?;
     // First: it says whether another process works on all this.
-    let asked = Asked { wish, drops: &args.drops };
+    let asked = Asked { wish: args.wish(), drops: &args.drops };
     let state = state::open_for(&pipeline, asked);
     let state = state.map_err(RunFailure::State)?;
     let supervision = state.as_ref().map(|state| state.supervision.clone());
@@ -139,6 +154,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     watchers.supervise(supervision.clone());
     let driven = System::new().block_on(drive(parts, &mut watchers, &pipeline, &bar));
     finish_spans(spans);
+    logs::finish();
     let failure = match &driven {
         Ok(outcome) => outcome.failures.first(),
         Err(RunFailure::Node(failure)) => Some(failure),
@@ -253,17 +269,7 @@ async fn drive(
                 bar.say("draining: reads no more, emits what is due; a second signal ends at once");
                 node.drain();
             }
-            _ = signals.ask.recv() => {
-                let standing = node.meters().standing();
-                let text = standing.map(|standing| told(&standing, &node, describe));
-                logs::answer(&text.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
-                if let Some(state) = StateSummary::now(node.meters()) {
-                    logs::answer(&state.describe());
-                }
-                for (name, kept) in SequenceSummary::now(node.meters(), &pipeline.plan) {
-                    logs::answer(&kept.describe(&name));
-                }
-            }
+            _ = signals.ask.recv() => answer(&node, pipeline),
             () = watchers.drain_asked() => {
                 drain.begin();
                 watchers.drains(false);
@@ -274,11 +280,27 @@ async fn drive(
                 bar.clear();
                 return Err(drain.failure(&mut node, bar));
             }
-            _ = redraw.tick() => bar.update(node.meters()),
+            _ = redraw.tick() => {
+                bar.update(node.meters());
+                logs::sum_up();
+            }
         }
     }
     bar.clear();
     Ok(node.finish().await)
+}
+
+/// Says how the run stands.
+fn answer(node: &Node, pipeline: &Pipeline) {
+    let standing = node.meters().standing();
+    let text = standing.map(|standing| told(&standing, node, describe));
+    logs::answer(&text.unwrap_or_else(|| "watermark: nothing is known yet".to_owned()));
+    if let Some(state) = StateSummary::now(node.meters()) {
+        logs::answer(&state.describe());
+    }
+    for (name, kept) in SequenceSummary::now(node.meters(), &pipeline.plan) {
+        logs::answer(&kept.describe(&name));
+    }
 }
 
 /// How the watermark stands, in the words of `describe`.

@@ -1,9 +1,9 @@
 //! Makes lines of events: text for people, or JSON for machines, and not the same line again and again.
 
-use super::repeats::Repeats;
+use super::repeats::{Repeats, Untold};
 use serde_json::{Map, Value as Json};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -26,16 +26,17 @@ pub(crate) enum Form {
 }
 
 /// Writes lines, one at a time.
+#[derive(Clone)]
 pub(super) struct Lines<W> {
-    form: Form,
+    pub(super) form: Form,
     begun: Instant,
-    repeats: Mutex<Repeats>,
+    repeats: Arc<Mutex<Repeats>>,
     write: W,
 }
 
-impl<W: Fn(&str) + Send + Sync + 'static> Lines<W> {
+impl<W: Fn(&str)> Lines<W> {
     pub(super) fn new(form: Form, write: W) -> Self {
-        Self { form, begun: Instant::now(), repeats: Mutex::default(), write }
+        Self { form, begun: Instant::now(), repeats: Arc::default(), write }
     }
 
     fn tell(&self, level: Level, target: &str, said: &Said) {
@@ -52,9 +53,22 @@ impl<W: Fn(&str) + Send + Sync + 'static> Lines<W> {
         (self.write)(&line);
     }
 
-    /// Says how often lines came that were not told.
-    fn tell_untold(&self, repeats: &mut Repeats) {
-        for untold in repeats.over(self.begun.elapsed()) {
+    /// Says how often lines came, some time ago, that were not told.
+    pub(super) fn sum_up(&self) {
+        self.tell_untold(self.repeats().over(self.begun.elapsed()));
+    }
+
+    /// Says it of all lines.
+    pub(super) fn finish(&self) {
+        self.tell_untold(self.repeats().finish());
+    }
+
+    fn repeats(&self) -> MutexGuard<'_, Repeats> {
+        self.repeats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_untold(&self, untold: Vec<Untold>) {
+        for untold in untold {
             let mut said = Said { message: untold.line, fields: Map::new() };
             said.fields.insert("suppressed".into(), untold.count.into());
             self.tell(Level::INFO, module_path!(), &said);
@@ -68,10 +82,9 @@ impl<S: Subscriber, W: Fn(&str) + Send + Sync + 'static> Layer<S> for Lines<W> {
         event.record(&mut said);
         let metadata = event.metadata();
         let place = std::ptr::from_ref(metadata).addr();
-        let mut repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell_untold(&mut repeats);
+        self.sum_up();
         let is_asked = metadata.target() == ASKED;
-        if is_asked || repeats.is_told(place, &said.message, self.begun.elapsed()) {
+        if is_asked || self.repeats().is_told(place, &said.message, self.begun.elapsed()) {
             self.tell(*metadata.level(), metadata.target(), &said);
         }
     }

@@ -58,8 +58,8 @@ const ALL: [Level; 6] =
 /// Set once, when the process begins to log.
 static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
-/// What lines look like. Set once, when the process begins to log.
-static FORM: OnceLock<Form> = OnceLock::new();
+/// What makes lines. Set once, when the process begins to log.
+static LINES: OnceLock<Lines<fn(&str)>> = OnceLock::new();
 /// The bar that lines are written above. Set once, when there is one.
 static BAR: OnceLock<Bar> = OnceLock::new();
 
@@ -69,11 +69,11 @@ pub(crate) fn start(form: Form) {
         return;
     }
     let (filter, handle) = reload::Layer::new(Level::Info.filter());
-    let lines = Lines::new(form, write);
-    if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
+    let lines = Lines::new(form, write as fn(&str));
+    if tracing_subscriber::registry().with(filter).with(lines.clone()).try_init().is_ok() {
         // Whoever was first has begun.
         FILTER.set(handle).ok();
-        FORM.set(form).ok();
+        LINES.set(lines).ok();
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn above(bar: &Bar) {
 
 /// Whether lines are JSON.
 pub(crate) fn is_json() -> bool {
-    FORM.get() == Some(&Form::Json)
+    LINES.get().is_some_and(|lines| lines.form == Form::Json)
 }
 
 fn write(line: &str) {
@@ -96,6 +96,20 @@ fn write(line: &str) {
     match BAR.get() {
         Some(bar) => bar.above(print),
         None => print(),
+    }
+}
+
+/// Tells, from time to time, how often lines came that were not told.
+pub(crate) fn sum_up() {
+    if let Some(lines) = LINES.get() {
+        lines.sum_up();
+    }
+}
+
+/// Tells it of all lines, since the run ends.
+pub(crate) fn finish() {
+    if let Some(lines) = LINES.get() {
+        lines.finish();
     }
 }
 

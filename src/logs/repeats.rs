@@ -66,7 +66,15 @@ impl Repeats {
 
     /// What was not told, of kinds that began long enough before `now`; they begin anew.
     pub(super) fn over(&mut self, now: Duration) -> Vec<Untold> {
-        let is_over = |counted: &Counted| now.saturating_sub(counted.since) >= PERIOD;
+        self.forget(|counted| now.saturating_sub(counted.since) >= PERIOD)
+    }
+
+    /// All that was not told; all begin anew.
+    pub(super) fn finish(&mut self) -> Vec<Untold> {
+        self.forget(|_| true)
+    }
+
+    fn forget(&mut self, is_over: impl Fn(&Counted) -> bool) -> Vec<Untold> {
         let over = self.kinds.extract_if(|_, counted| is_over(counted));
         let untold = over.filter(|(_, counted)| counted.untold > 0);
         let mut untold: Vec<_> = untold
@@ -111,6 +119,10 @@ mod tests {
         assert_eq!(repeats.over(at(10)), [Untold { count: 30, line: "lost 20".into() }]);
         assert!(repeats.is_told(1, "lost 99", at(10)));
         assert_eq!(repeats.over(at(1_000)), []);
+        let told = (0..21).filter(|_| repeats.is_told(1, "lost", at(2_000)));
+        assert_eq!(told.count(), 20);
+        assert_eq!(repeats.finish(), [Untold { count: 1, line: "lost".into() }]);
+        assert_eq!(repeats.finish(), []);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 #[path = "../collector/mod.rs"]
 mod collector;
+mod logs;
 #[path = "../place/mod.rs"]
 mod place;
 mod real;

@@ -13,6 +13,8 @@ fn script(args: &[&str]) -> Output {
 
 /// What the script says where there is no Go that could build a collector.
 const NO_GO: i32 = 3;
+/// Windows of ten seconds, in each of which all pairs of seven names and three kinds come, and each kind.
+const PANES: u64 = SECONDS / 10 * (7 * 3 + 3);
 
 #[test]
 fn a_real_collector_understands_what_it_is_told() {
@@ -27,25 +29,59 @@ fn a_real_collector_understands_what_it_is_told() {
     assert!(started.status.success(), "{said}");
     let addresses = String::from_utf8(started.stdout).unwrap();
     for (protocol, address) in ["grpc", "http"].into_iter().zip(addresses.split_whitespace()) {
-        let place = place(&told(protocol, address));
+        // Metrics are told once, at the end.
+        let place = place(&told(protocol, address).replace("\"off\"", "\"1h\""));
         let (_, said) = run(&place, &[TOKEN]);
         assert!(!said.contains("dropped"), "{said}");
     }
     assert!(script(&["stop", dir]).status.success());
     let told = std::fs::read_to_string(folder.path().join("telemetry.json")).unwrap();
-    let requests = told.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
-    let requests: Vec<_> = requests.collect();
-    let all = |from: &Json, name: &str| from[name].as_array().cloned().unwrap_or_default();
-    let scopes = requests.iter().flat_map(|request| all(request, "resourceSpans"));
-    let scopes = scopes.flat_map(|resource| all(&resource, "scopeSpans"));
-    let spans: Vec<_> = scopes.flat_map(|scope| all(&scope, "spans")).collect();
-    let batches = spans.iter().filter(|span| span["name"] == "source batch");
-    let records = batches.flat_map(|span| all(span, "attributes"));
-    let records = records.filter(|attribute| attribute["key"] == "nilometer.records");
-    let count = |attribute: Json| attribute["value"]["intValue"].as_str().unwrap().parse::<u64>();
-    let read: u64 = records.map(|attribute| count(attribute).unwrap()).sum();
+    let told: Vec<Json> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    check_spans(&all(&all(&all(&told, "resourceSpans"), "scopeSpans"), "spans"));
+    check_metrics(&all(&all(&all(&told, "resourceMetrics"), "scopeMetrics"), "metrics"));
+}
+
+/// What all of `from` have as `name`.
+fn all(from: &[Json], name: &str) -> Vec<Json> {
+    from.iter().flat_map(|from| from[name].as_array().cloned().unwrap_or_default()).collect()
+}
+
+fn number(text: &Json) -> u64 {
+    text.as_str().unwrap().parse().unwrap()
+}
+
+fn check_spans(spans: &[Json]) {
+    let batches: Vec<_> =
+        spans.iter().filter(|span| span["name"] == "source batch").cloned().collect();
+    let attributes = all(&batches, "attributes");
+    let records = attributes.iter().filter(|attribute| attribute["key"] == "nilometer.records");
+    let read: u64 = records.map(|attribute| number(&attribute["value"]["intValue"])).sum();
     assert_eq!(read, 2 * SECONDS * 100);
-    assert!(
-        spans.iter().any(|span| span["name"] == "sink write" && !all(span, "links").is_empty())
-    );
+    let is_linked = |span: &Json| !all(std::slice::from_ref(span), "links").is_empty();
+    assert!(spans.iter().any(|span| span["name"] == "sink write" && is_linked(span)));
+}
+
+/// Each run has told its totals: sums that only rise, from the beginning of the run.
+fn check_metrics(metrics: &[Json]) {
+    for (name, expected) in [
+        ("nilometer_records_read_total", SECONDS * 100),
+        ("nilometer_panes_emitted_total", PANES),
+        ("nilometer_sink_panes_total", PANES),
+    ] {
+        let told: Vec<_> = metrics.iter().filter(|metric| metric["name"] == name).collect();
+        assert_eq!(told.len(), 2, "{name}");
+        for metric in told {
+            let sum = &metric["sum"];
+            assert_eq!(
+                (&sum["aggregationTemporality"], &sum["isMonotonic"]),
+                (&2.into(), &true.into())
+            );
+            let points = sum["dataPoints"].as_array().unwrap();
+            assert!(points.iter().all(|point| {
+                number(&point["startTimeUnixNano"]) <= number(&point["timeUnixNano"])
+            }));
+            let total: u64 = points.iter().map(|point| number(&point["asInt"])).sum();
+            assert_eq!(total, expected, "{name}: {metric}");
+        }
+    }
 }
