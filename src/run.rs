@@ -152,6 +152,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let totals = args.check_totals.then(|| TotalsCheck::attach(&pipeline, &mut parts));
     let begun = Instant::now();
     watchers.supervise(supervision.clone());
+    watchers.count(spans.as_ref());
     let driven = System::new().block_on(drive(parts, &mut watchers, &pipeline, &bar));
     finish_spans(spans);
     logs::finish();

@@ -5,9 +5,9 @@
 use crate::admin::{Admin, AdminError};
 use crate::config::Pipeline;
 use crate::failure::tell;
-use crate::metrics::{Pushes, Watched};
+use crate::metrics::{Deliveries, Watched};
 use crate::supervision::Supervision;
-use crate::telemetry::{PushError, Pushing, resource};
+use crate::telemetry::{PushError, Pushing, Spans, resource};
 use nilometer_actors::node::Node;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +18,8 @@ pub(crate) struct Watchers {
     admin: Option<Admin>,
     /// `None` before the run has begun, and where nobody is told.
     pushing: Option<Pushing>,
+    /// What became of spans, where some are made.
+    spans: Option<Arc<Deliveries>>,
     begun: Instant,
 }
 
@@ -28,12 +30,17 @@ impl Watchers {
         if let Some(admin) = &admin {
             tell(&format!("admin port: http://{}\n", admin.address()));
         }
-        Ok(Self { supervision: None, admin, pushing: None, begun: Instant::now() })
+        Ok(Self { supervision: None, admin, pushing: None, spans: None, begun: Instant::now() })
     }
 
     /// The run has a state.
     pub(crate) fn supervise(&mut self, supervision: Option<Arc<Supervision>>) {
         self.supervision = supervision;
+    }
+
+    /// The run makes spans.
+    pub(crate) fn count(&mut self, spans: Option<&Spans>) {
+        self.spans = spans.map(Spans::counts);
     }
 
     /// The run has begun.
@@ -47,7 +54,8 @@ impl Watchers {
             pipeline: pipeline.job.name.as_ref().into(),
             has_state: pipeline.state.is_some(),
             begun: self.begun,
-            pushes: Arc::new(Pushes::default()),
+            pushes: Arc::default(),
+            spans: self.spans.clone(),
         };
         if let Some(config) = &pipeline.telemetry.otlp {
             self.pushing = Pushing::start(config, resource(pipeline), watched.clone())?;

@@ -7,6 +7,7 @@
 use super::BenchError;
 use super::job::{self, OUT_OF_ORDERNESS, SINK, WINDOW};
 use super::measure;
+use super::telemetry::Collector;
 use nilometer_actors::credit::Limits;
 use nilometer_actors::node::{Node, Outcome, Parts, SinkPart, SourcePart};
 use nilometer_actors::trace::Tracing;
@@ -129,10 +130,20 @@ impl Notes {
 
 /// Runs the plan over `source` on `shards` shards.
 pub(super) fn run(
-    (plan, symbols): (&Arc<Plan>, &Arc<Symbols>),
+    engine: (&Arc<Plan>, &Arc<Symbols>),
     source: impl Source + 'static,
     shards: usize,
     watch: Watch,
+) -> Result<Run, BenchError> {
+    run_told(engine, source, shards, (watch, None))
+}
+
+/// The same, and a collector is told of it, if there is one.
+pub(super) fn run_told(
+    (plan, symbols): (&Arc<Plan>, &Arc<Symbols>),
+    source: impl Source + 'static,
+    shards: usize,
+    (watch, collector): (Watch, Option<&Collector>),
 ) -> Result<Run, BenchError> {
     let notes = Shared::default();
     let source = Watched { source, notes: notes.clone(), watch, newest: i64::MIN };
@@ -170,7 +181,7 @@ pub(super) fn run(
     };
     let resident = measure::resident_bytes();
     let (begun, processor) = (Instant::now(), measure::processor_time());
-    let outcome = run_node(parts)?;
+    let outcome = run_node(parts, collector)?;
     let wall = begun.elapsed();
     // Where the system does not say what was used, all cores that could be are counted.
     let spent = measure::processor_time().zip(processor).map(|(now, then)| now - then);
@@ -185,9 +196,27 @@ pub(super) fn run(
     Ok(Run { wall, processor, panes: notes.panes, results, latencies, grown_bytes })
 }
 
-fn run_node(parts: Parts) -> Result<Outcome, BenchError> {
-    actix::System::new().block_on(async {
+fn run_node(mut parts: Parts, collector: Option<&Collector>) -> Result<Outcome, BenchError> {
+    let told = match collector {
+        Some(collector) => Some((collector, collector.spans()?)),
+        None => None,
+    };
+    if let Some((_, spans)) = &told {
+        parts.tracing = spans.tracing();
+    }
+    let plan = parts.plan.clone();
+    let outcome = actix::System::new().block_on(async {
         let node = Node::start(parts)?;
-        Ok(node.finish().await)
-    })
+        let pushing = match &told {
+            Some((collector, spans)) => collector.watch(&node, plan, spans)?,
+            None => None,
+        };
+        let outcome = node.finish().await;
+        drop(pushing);
+        Ok(outcome)
+    });
+    if let Some((collector, spans)) = told {
+        collector.finish(spans);
+    }
+    outcome
 }

@@ -17,6 +17,7 @@ mod report;
 mod result;
 mod sequences;
 mod state;
+mod telemetry;
 mod windows;
 
 use crate::failure::Failure;
@@ -35,6 +36,7 @@ use result::Pane;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
+use telemetry::Collector;
 
 /// Examples for the help.
 pub const EXAMPLES: &str = "\
@@ -42,6 +44,7 @@ Examples:
   nilometer bench flows
   nilometer bench flows --keys 5000000 --output json
   nilometer bench flows --format json --records 500000
+  nilometer bench flows --collector http://127.0.0.1:4317
   nilometer bench windows --keys 100000
   nilometer bench state --keys 1000000
   nilometer bench sequences --sessions 1000000
@@ -88,6 +91,10 @@ struct FlowsArgs {
     /// Leave out the eight raw passes
     #[arg(long)]
     skip_raw: bool,
+    /// Run it with telemetry, too: four times with spans and metrics told to the collector at this URL,
+    /// over gRPC, and four times without, in turns
+    #[arg(long, value_name = "URL")]
+    collector: Option<String>,
     /// How to print the figures
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -162,7 +169,8 @@ fn flows(args: &FlowsArgs) -> Result<Report, BenchError> {
     // Memory first, while nothing that was freed can be used again.
     let source = input::source(settings, &plan.row, &symbols);
     let memory = engine::run((&plan, &symbols), source, shards, Watch::Memory)?;
-    let engine = run_engine(&plan, &symbols, (args.format, settings, shards))?;
+    let how = (args.format, settings, shards);
+    let engine = run_engine(&plan, &symbols, how, None)?;
     let (limit, side, live) = run_limit(args.format, settings, &symbols)?;
     let latencies = engine.latencies.clone();
     let engine_side = Side::new(records, engine.wall, engine.processor);
@@ -171,11 +179,15 @@ fn flows(args: &FlowsArgs) -> Result<Report, BenchError> {
         None
     } else {
         let plan = self::plan(false)?;
-        let raw = run_engine(&plan, &symbols, (args.format, settings, shards))?;
+        let raw = run_engine(&plan, &symbols, how, None)?;
         let side = Side::new(records, raw.wall, raw.processor);
         check(raw, (&plan, &symbols), &limit)?;
         Some(side)
     };
+    let telemetry = args.collector.as_deref().map(|endpoint| {
+        let run = |collector: Option<&Collector>| run_engine(&plan, &symbols, how, collector);
+        telemetry::measure(endpoint, records, run, |run| check(run, (&plan, &symbols), &limit))
+    });
     let live_keys = live.iter().sum::<usize>() as u64;
     let per_key = |bytes: u64| bytes as f64 / (live_keys as f64).max(1.0);
     let per_core = |side: &Side| side.records_per_core_second;
@@ -198,6 +210,7 @@ fn flows(args: &FlowsArgs) -> Result<Report, BenchError> {
         limit: side,
         engine: engine_side,
         raw,
+        telemetry: telemetry.transpose()?,
         results_equal: true,
     })
 }
@@ -218,17 +231,18 @@ fn run_engine(
     plan: &Arc<Plan>,
     symbols: &Arc<Symbols>,
     (format, settings, shards): (Format, InputSettings, usize),
+    collector: Option<&Collector>,
 ) -> Result<Run, BenchError> {
     let engine = (plan, symbols);
     match format {
         Format::Rows => {
             let batches = input::batches(settings, &plan.row, symbols)?;
             let source = MemorySource::new(batches.into_iter().map(Some), Some(settings.records));
-            engine::run(engine, source, shards, Watch::Speed)
+            engine::run_told(engine, source, shards, (Watch::Speed, collector))
         }
         Format::Json => {
             let source = input::json_source(input::json(settings), &plan.row, symbols)?;
-            engine::run(engine, source, shards, Watch::Speed)
+            engine::run_told(engine, source, shards, (Watch::Speed, collector))
         }
     }
 }
@@ -307,6 +321,7 @@ mod tests {
             shards: Some(shards),
             seed: 7,
             skip_raw: false,
+            collector: None,
             output: Output::Json,
         }
     }
@@ -324,11 +339,27 @@ mod tests {
     }
 
     #[test]
+    fn a_collector_that_is_away_costs_spans_and_no_results() {
+        // Nobody listens there any more.
+        let away = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let args = FlowsArgs {
+            collector: Some(format!("http://{away}")),
+            skip_raw: true,
+            ..small(Format::Rows, 2)
+        };
+        let report = flows(&args).unwrap();
+        let telemetry = report.telemetry.unwrap();
+        assert!(telemetry.spans_taken == 0 && telemetry.spans_dropped > 0, "{telemetry:?}");
+        assert!(telemetry.ratio > 0.0);
+        assert!(report.text().contains("telemetry: "), "{}", report.text());
+    }
+
+    #[test]
     fn a_wrong_result_fails() {
         let symbols = Arc::new(Symbols::default());
         let settings = InputSettings { keys: 20, records: 200, seed: 1 };
         let plan = plan(true).unwrap();
-        let run = run_engine(&plan, &symbols, (Format::Rows, settings, 1)).unwrap();
+        let run = run_engine(&plan, &symbols, (Format::Rows, settings, 1), None).unwrap();
         let (mut limit, ..) = run_limit(Format::Rows, settings, &symbols).unwrap();
         let first = limit.first_mut().unwrap();
         first.values[0] = first.values[0].map(|bytes| bytes + 1);

@@ -1,5 +1,6 @@
 //! What a benchmark has shown, for people and for programs.
 
+use super::telemetry::Telemetry;
 use super::{BenchError, Format, Output};
 use crate::failure::{Failure, print};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -94,6 +95,8 @@ pub(super) struct Report {
     pub(super) cascade_gain: Option<f64>,
     pub(super) memory: Option<Memory>,
     pub(super) pane_latency: Option<Latency>,
+    /// With telemetry and without.
+    pub(super) telemetry: Option<Telemetry>,
     /// Always true: a benchmark with other results fails.
     pub(super) results_equal: bool,
 }
@@ -162,6 +165,7 @@ impl Report {
                 latency.p50_ms, latency.p99_ms, latency.p999_ms
             ));
         }
+        lines.extend(self.telemetry.as_ref().map(Telemetry::text));
         lines.push(String::new());
         lines.join("\n")
     }

@@ -44,26 +44,32 @@ pub(crate) struct Watched {
     /// When the run began.
     pub(crate) begun: Instant,
     /// What became of requests to a collector; nothing is counted where there is none.
-    pub(crate) pushes: Arc<Pushes>,
+    pub(crate) pushes: Arc<Deliveries>,
+    /// What became of spans; `None` where none are made.
+    pub(crate) spans: Option<Arc<Deliveries>>,
 }
 
-/// Requests to a collector.
+/// What became of that which a collector was to take.
 #[derive(Debug, Default)]
-pub(crate) struct Pushes {
+pub(crate) struct Deliveries {
     taken: AtomicU64,
-    failed: AtomicU64,
+    lost: AtomicU64,
 }
 
-impl Pushes {
-    /// Counts a request.
-    pub(crate) fn count(&self, is_taken: bool) {
-        let count = if is_taken { &self.taken } else { &self.failed };
-        count.fetch_add(1, Relaxed);
+impl Deliveries {
+    /// Counts so many that it has taken.
+    pub(crate) fn taken(&self, count: u64) {
+        self.taken.fetch_add(count, Relaxed);
     }
 
-    /// Those that were taken, and those that were not.
+    /// Counts so many that it has not.
+    pub(crate) fn lost(&self, count: u64) {
+        self.lost.fetch_add(count, Relaxed);
+    }
+
+    /// Those that it has taken, and those that it has not.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.taken.load(Relaxed), self.failed.load(Relaxed))
+        (self.taken.load(Relaxed), self.lost.load(Relaxed))
     }
 }
 
@@ -91,6 +97,11 @@ impl Account {
         if taken > 0 || failed > 0 {
             account.whole(Metric::Pushes, &["taken"], taken);
             account.whole(Metric::Pushes, &["failed"], failed);
+        }
+        if let Some(spans) = &watched.spans {
+            let (taken, dropped) = spans.counts();
+            account.whole(Metric::Spans, &["taken"], taken);
+            account.whole(Metric::Spans, &["dropped"], dropped);
         }
         figures::sources(&mut account, watched);
         figures::watermark(&mut account, watched);

@@ -15,6 +15,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use account::{Account, Point, Pushes, Value, Watched};
+pub(crate) use account::{Account, Deliveries, Point, Value, Watched};
 pub(crate) use figures::StageFigures;
 pub(crate) use table::{Kind, Metric};

@@ -81,6 +81,7 @@ metrics! {
     Uptime: Gauge "nilometer_uptime_seconds" "s" [] "Since the run has begun.";
 
     Pushes: Counter "nilometer_telemetry_pushes_total" "requests" ["outcome"] "Requests to the collector: `taken`, or `failed`, since it was away, too slow, or took only a part; no sample where there is none.";
+    Spans: Counter "nilometer_telemetry_spans_total" "spans" ["outcome"] "Spans on their way to the collector: `taken`, or `dropped`, since it was away, too slow, or too many waited for it; no sample where none are made.";
 
     RecordsRead: Counter "nilometer_records_read_total" "records" ["source"] "Records read: lines, rows, flow records.";
     Records: Counter "nilometer_records_total" "records" ["source", "outcome"] "Records that have an outcome: `accepted` (handed on to the stages), `filtered`, `malformed`, `dead_lettered`. What was read and has none is in flight.";

@@ -108,6 +108,9 @@ impl Pusher {
 
     async fn push(&mut self) {
         let request = request(&Account::of(&self.watched), &self.resource);
-        self.watched.pushes.count(self.collector.take(request).await.is_ok());
+        match self.collector.take(request).await {
+            Ok(()) => self.watched.pushes.taken(1),
+            Err(_) => self.watched.pushes.lost(1),
+        }
     }
 }

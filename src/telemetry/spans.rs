@@ -7,6 +7,7 @@
 use super::collector::{Collector, Refusal, resource};
 use super::sampling::Follow;
 use crate::config::{OtlpConfig, Pipeline};
+use crate::metrics::Deliveries;
 use nilometer_actors::trace::Tracing;
 use opentelemetry::Context;
 use opentelemetry::global::BoxedTracer;
@@ -19,7 +20,6 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanProcessor};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -35,19 +35,10 @@ const LINGER: Duration = Duration::from_millis(500);
 /// How long the end of a run waits for a collector.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What has become of spans.
-#[derive(Debug, Default)]
-struct SpanCounts {
-    /// The collector has them.
-    sent: AtomicU64,
-    /// Nobody has.
-    dropped: AtomicU64,
-}
-
 /// The way of spans to a collector. Ends with [`Spans::finish`].
 pub(crate) struct Spans {
     provider: SdkTracerProvider,
-    counts: Arc<SpanCounts>,
+    counts: Arc<Deliveries>,
     end: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -61,10 +52,22 @@ impl Spans {
         pipeline: &Pipeline,
         say: impl Fn(&str) + Send + 'static,
     ) -> io::Result<Option<Self>> {
-        let Some(config) = pipeline.telemetry.traced().cloned() else { return Ok(None) };
+        let Some(config) = pipeline.telemetry.traced() else { return Ok(None) };
+        Self::start(config.clone(), resource(pipeline), say).map(Some)
+    }
+
+    /// Opens the way of spans to the collector of `config`.
+    ///
+    /// # Errors
+    /// The operating system gives no thread.
+    pub(crate) fn start(
+        config: OtlpConfig,
+        resource: Resource,
+        say: impl Fn(&str) + Send + 'static,
+    ) -> io::Result<Self> {
         let (sender, queue) = channel(QUEUE);
         let (end, ended) = oneshot::channel();
-        let counts = Arc::<SpanCounts>::default();
+        let counts = Arc::<Deliveries>::default();
         let provider = SdkTracerProvider::builder()
             .with_sampler(Follow::new(config.traces, config.parent_based))
             .with_span_processor(Way { sender, counts: counts.clone() })
@@ -74,14 +77,14 @@ impl Spans {
             queue,
             ended: Some(ended),
             deadline: None,
-            resource: resource(pipeline),
+            resource,
             counts: counts.clone(),
             is_refused: false,
             say: Box::new(say),
         };
         let carry = move || runtime.block_on(carrier.carry(&config));
         let thread = thread::Builder::new().name("spans".into()).spawn(carry)?;
-        Ok(Some(Self { provider, counts, end, thread }))
+        Ok(Self { provider, counts, end, thread })
     }
 
     /// What the actors of a node are given.
@@ -89,12 +92,17 @@ impl Spans {
         Tracing::new(BoxedTracer::new(Box::new(self.provider.tracer("nilometer"))))
     }
 
+    /// What becomes of them.
+    pub(crate) fn counts(&self) -> Arc<Deliveries> {
+        self.counts.clone()
+    }
+
     /// Hands over what waits, for a little while; returns how many spans nobody has.
     pub(crate) fn finish(self) -> u64 {
         // Of a thread that has panicked was heard when it did.
         self.end.send(()).ok();
         self.thread.join().ok();
-        self.counts.dropped.load(Relaxed)
+        self.counts.counts().1
     }
 }
 
@@ -102,7 +110,7 @@ impl Spans {
 #[derive(Debug)]
 struct Way {
     sender: Sender<SpanData>,
-    counts: Arc<SpanCounts>,
+    counts: Arc<Deliveries>,
 }
 
 impl SpanProcessor for Way {
@@ -110,7 +118,7 @@ impl SpanProcessor for Way {
 
     fn on_end(&self, span: SpanData) {
         if self.sender.try_send(span).is_err() {
-            self.counts.dropped.fetch_add(1, Relaxed);
+            self.counts.lost(1);
         }
     }
 
@@ -131,7 +139,7 @@ struct Carrier {
     /// Until when something is still sent: set when the run ends.
     deadline: Option<Instant>,
     resource: Resource,
-    counts: Arc<SpanCounts>,
+    counts: Arc<Deliveries>,
     /// Whether the last request was refused.
     is_refused: bool,
     say: Box<dyn Fn(&str) + Send>,
@@ -144,7 +152,7 @@ impl Carrier {
             Err(refusal) => {
                 self.refused(0, &refusal);
                 while let Some(spans) = self.next().await {
-                    self.counts.dropped.fetch_add(spans.len() as u64, Relaxed);
+                    self.counts.lost(spans.len() as u64);
                 }
                 return;
             }
@@ -153,7 +161,7 @@ impl Carrier {
             let count = spans.len() as u64;
             match self.send(&collector, spans).await {
                 Ok(()) => {
-                    self.counts.sent.fetch_add(count, Relaxed);
+                    self.counts.taken(count);
                     if std::mem::take(&mut self.is_refused) {
                         (self.say)("spans: the collector takes them again");
                     }
@@ -169,8 +177,8 @@ impl Carrier {
             Refusal::Part { count: rejected, .. } => count.min(*rejected),
             Refusal::Nothing { .. } | Refusal::Late { .. } => count,
         };
-        self.counts.dropped.fetch_add(dropped, Relaxed);
-        self.counts.sent.fetch_add(count.saturating_sub(dropped), Relaxed);
+        self.counts.lost(dropped);
+        self.counts.taken(count.saturating_sub(dropped));
         if !std::mem::replace(&mut self.is_refused, true) {
             (self.say)(&format!("spans are dropped, and counted: {refusal}"));
         }

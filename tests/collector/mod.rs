@@ -32,6 +32,8 @@ pub(crate) enum Manner {
     Takes,
     /// It says that it cannot.
     Refuses,
+    /// It takes metrics, and says of spans that it cannot.
+    TakesMetrics,
     /// It never answers.
     Hangs,
 }
@@ -52,13 +54,22 @@ struct Intake {
 }
 
 impl Intake {
+    /// That of spans.
+    fn of_spans(&self) -> Self {
+        let manner = match self.manner {
+            Manner::TakesMetrics => Manner::Refuses,
+            manner => manner,
+        };
+        Self { manner, got: self.got.clone() }
+    }
+
     async fn take(
         &self,
         authorization: Option<&str>,
         keep: impl FnOnce(&mut Got) + Send,
     ) -> Result<(), Status> {
         match self.manner {
-            Manner::Takes => {
+            Manner::Takes | Manner::TakesMetrics => {
                 let mut got = self.got.0.lock().unwrap();
                 got.authorizations.extend(authorization.map(str::to_owned));
                 keep(&mut got);
@@ -84,7 +95,7 @@ impl TraceService for Intake {
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
         let authorization = authorization(&request);
         let spans = request.into_inner().resource_spans;
-        self.take(authorization.as_deref(), |got| got.spans.extend(spans)).await?;
+        self.of_spans().take(authorization.as_deref(), |got| got.spans.extend(spans)).await?;
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }
@@ -152,7 +163,7 @@ impl Collector {
 
 /// What it takes over HTTP.
 fn pages(intake: &Intake) -> axum::Router {
-    let (of_spans, of_metrics) = (intake.clone(), intake.clone());
+    let (of_spans, of_metrics) = (intake.of_spans(), intake.clone());
     let spans = post(async move |headers: HeaderMap, body: Bytes| {
         let sent = ExportTraceServiceRequest::decode(body).unwrap();
         answer(&of_spans, &headers, |got| got.spans.extend(sent.resource_spans)).await

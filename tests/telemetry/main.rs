@@ -15,6 +15,8 @@ mod real;
 
 use collector::{Collector, Manner};
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use place::Place;
 use std::collections::{HashMap, HashSet};
@@ -181,6 +183,49 @@ fn the_spans_of_a_way_through_a_cascade_hang_together() {
             assert!(got.authorizations.iter().all(|sent| sent == "Bearer hunter2-hunter2"));
         });
         assert!(!said.contains("hunter2") && !said.contains("dropped"), "{said}");
+    }
+}
+
+/// What the metrics of a run say has become of its spans: how many were taken, and how many dropped.
+fn spans_counted(collector: &Collector) -> (u64, u64) {
+    collector.look(|got| {
+        let scopes = got.metrics.iter().flat_map(|resource| &resource.scope_metrics);
+        let metrics = scopes.flat_map(|scope| &scope.metrics);
+        let mut metric = metrics.filter(|metric| metric.name == "nilometer_telemetry_spans_total");
+        let Some(Data::Sum(sum)) = metric.next_back().unwrap().data.clone() else {
+            panic!("no sum")
+        };
+        let count = |outcome: &str| {
+            let mut points = sum.data_points.iter();
+            let point = points.find(|point| text(&point.attributes, "outcome") == outcome);
+            match point.unwrap().value {
+                Some(Number::AsInt(count)) => u64::try_from(count).unwrap(),
+                other => panic!("{other:?}"),
+            }
+        };
+        (count("taken"), count("dropped"))
+    })
+}
+
+#[test]
+fn metrics_say_what_has_become_of_spans() {
+    for (manner, protocol) in [
+        (Manner::Takes, "grpc"),
+        (Manner::Takes, "http"),
+        (Manner::TakesMetrics, "grpc"),
+        (Manner::TakesMetrics, "http"),
+    ] {
+        let collector = Collector::start(manner);
+        let address = if protocol == "grpc" { collector.grpc } else { collector.http };
+        // Metrics are told once, at the end.
+        let place = place(&told(protocol, address).replace("\"off\"", "\"1h\""));
+        let (_, said) = run(&place, &[TOKEN]);
+        let (taken, dropped) = spans_counted(&collector);
+        assert_eq!(taken, collector.spans().len() as u64, "{manner:?} {protocol}");
+        let is_taken = manner == Manner::Takes;
+        assert_eq!((taken > 0, dropped > 0), (is_taken, !is_taken), "{manner:?} {protocol}");
+        let told_of = format!("spans: {dropped} were dropped");
+        assert_eq!(said.replace(',', "").contains(&told_of), !is_taken, "{said}");
     }
 }
 

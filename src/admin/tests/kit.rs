@@ -175,6 +175,7 @@ fn begin(pipeline: &Pipeline) -> (Node, Watched) {
         has_state: pipeline.state.is_some(),
         begun: Instant::now(),
         pushes: Arc::default(),
+        spans: None,
     };
     (node, watched)
 }
