@@ -1,6 +1,6 @@
 //! The admin port: a run is watched and told what to do over HTTP (`docs/admin.md`).
 //!
-//! It has a thread of its own, and reads what actors show (see [`crate::metrics`]): a request waits
+//! It has a thread of its own, and reads what actors show (see `crate::metrics`): a request waits
 //! for no actor, and no actor for a request. What it tells the node goes the way of all messages.
 //!
 //! Invariants: what one peer can take is bounded, in connections, bytes and time; nothing is changed

@@ -1,8 +1,8 @@
 //! What a run tells a collector of OpenTelemetry, over OTLP: spans and metrics.
 //!
-//! Actors make spans through the API of OpenTelemetry (`nilometer_actors::trace`); [`sampling`] decides
-//! which are kept; [`spans`] takes them to a thread that hands them to the [`Collector`]. Metrics are what
-//! actors show, see [`crate::metrics`], which a thread of their own hands over. See `docs/telemetry.md`.
+//! Actors make spans through the API of OpenTelemetry (`nilometer_actors::trace`); `sampling` decides
+//! which are kept; `spans` takes them to a thread that hands them to the `Collector`. Metrics are what
+//! actors show, see `crate::metrics`, which a thread of their own hands over. See `docs/telemetry.md`.
 //!
 //! Invariant: nobody waits for a collector but these threads, and the end of the run a little; what is
 //! not taken is counted.
