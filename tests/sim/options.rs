@@ -93,8 +93,6 @@ impl Options {
         let stored = stored.then(|| stored_as(dice));
         let plan = plan_for(&job, engine).unwrap_or_else(|errors| panic!("{errors:?}"));
         let base = match dice.below(12) {
-            // What begins or ends with time itself has no place of its own among sessions.
-            0 | 1 if sequences::of(&job).is_some() => i64::MIN + 5_000,
             0 => i64::MIN + 50,
             1 => i64::MAX - 400,
             2..5 => 1_700_000_000_000,
@@ -169,14 +167,14 @@ fn limits(dice: &mut Dice) -> Limits {
     }
 }
 
-/// How a watermark is estimated; `keeps_times` says that records have times of their own.
-fn watermark(dice: &mut Dice, keeps_times: bool) -> WatermarkSettings {
+/// How a watermark is estimated; where it is hasty, more comes late.
+fn watermark(dice: &mut Dice, is_hasty: bool) -> WatermarkSettings {
     // What comes late makes sequences worth a look.
-    let patience: &[i64] = if keeps_times { &[0, 0, 5, 20] } else { &[0, 5, 20, 100] };
+    let patience: &[i64] = if is_hasty { &[0, 0, 5, 20] } else { &[0, 5, 20, 100] };
     let out_of_orderness = millis(dice.pick(patience));
     let spec = match dice.below(10) {
         0 => WatermarkSpec::EndOfInput,
-        1 if !keeps_times => WatermarkSpec::Ingestion,
+        1 => WatermarkSpec::Ingestion,
         3 => WatermarkSpec::Punctuated,
         2 => {
             let percentile = Percentile::from_percent(80.0).unwrap();
@@ -221,8 +219,8 @@ fn partitions(
         }
         partitions.push(partition);
     }
-    if let Some(spec) = sequence {
-        sequences::settle_times(dice, &mut partitions, spec);
+    if sequence.is_some() {
+        sequences::copy_some(dice, &mut partitions);
     }
     (partitions, watermarks)
 }

@@ -11,7 +11,7 @@ use crate::node::PUNCTUATION;
 use crate::options::millis;
 use crate::partition::Partition;
 use crate::probes::Probes;
-use crate::told::{held, is_early, is_told, live, sorted};
+use crate::told::{held, is_told, live, sorted};
 use crate::watch::Handled;
 use crate::world::World;
 use nilometer_model::account::StageAccount;
@@ -76,19 +76,14 @@ pub(crate) fn of(job: &Job) -> Option<&Arc<SequenceSpec>> {
     job.groupings.iter().find_map(|grouping| grouping.sequence.as_ref())
 }
 
-/// Lets some records come again, as copies; others of one key have instants of their own.
-pub(crate) fn settle_times(dice: &mut Dice, partitions: &mut [Partition], spec: &SequenceSpec) {
+/// Lets some records come again, as copies.
+pub(crate) fn copy_some(dice: &mut Dice, partitions: &mut [Partition]) {
     let mut known: Vec<Record> = Vec::new();
     for entry in partitions.iter_mut().flat_map(|partition| &mut partition.entries) {
-        if !known.is_empty() && !is_early(spec) && dice.one_in(8) {
+        if !known.is_empty() && dice.one_in(8) {
             entry.record = known[dice.below(known.len())].clone();
-            continue;
         }
-        let record = &mut entry.record;
-        while known.iter().any(|one| one.time == record.time && one.values[0] == record.values[0]) {
-            record.time = record.time.saturating_add(millis(1));
-        }
-        known.push(record.clone());
+        known.push(entry.record.clone());
     }
 }
 
