@@ -121,8 +121,8 @@ pub(crate) fn kept_until(spec: &SequenceSpec, stage: &Stage, first: EventTime) -
             Span::ZERO
         }
     };
-    let closed = first.saturating_add(spec.max_session_duration).saturating_add(millis(1));
-    closed.saturating_add(delay.max(stage.allowed_lateness))
+    let closed = first.later(spec.max_session_duration).later(millis(1));
+    closed.later(delay.max(stage.allowed_lateness))
 }
 
 /// A record of a session is told, or taken back.
