@@ -6,10 +6,11 @@ use super::spec::{Bounds, OutputTime, OverflowPolicy, Release, SequenceSpec, Ste
 use crate::account::StageAccount;
 use crate::aggregate::Function;
 use crate::cold::{MemoryPages, Pages};
+use crate::engine::{Cycle, Engine, Pace};
 use crate::image::Log;
 use crate::pane::{PaneKind, Timing};
 use crate::plan::{AggregateSpec, Grouping, Job, KeyColumn, OfSpec, Plan};
-use crate::planner::{plan, plan_for};
+use crate::planner::plan_for;
 use crate::row::{Field, Position, RowBatch};
 use crate::shard::{Output, Shard, StageError};
 use crate::symbol::Symbols;
@@ -61,7 +62,11 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new(spec: SequenceSpec, lateness: i64) -> Self {
-        let plan = Arc::new(plan(&job(spec, lateness)).unwrap());
+        Self::on(Engine::Streaming, spec, lateness)
+    }
+
+    fn on(engine: Engine, spec: SequenceSpec, lateness: i64) -> Self {
+        let plan = Arc::new(plan_for(&job(spec, lateness), engine).unwrap());
         let symbols = Arc::new(Symbols::default());
         let shard = Shard::new(plan.clone(), symbols.clone(), 0, 1);
         Self { plan, symbols, shard, log: Log::default(), offset: 0, now: 0 }
@@ -515,6 +520,23 @@ fn sources_that_wait_for_sessions_that_were_told_do_not_wait_for_ever() {
     scene.end();
 }
 
+/// A cycle cannot end while sources wait, so what came late is not asked at its end.
+#[test]
+fn a_late_session_makes_sources_wait_no_longer_than_the_clock_lets_it() {
+    let bounds = Bounds { sessions: Some(1), bytes: None, policy: OverflowPolicy::PauseSource };
+    let idle_timeout_processing = Some(span(600));
+    let spec = SequenceSpec { bounds, idle_timeout_processing, ..wifi() };
+    let mut scene = Scene::on(Engine::MicroBatch(Pace::Records(6)), spec, 1_000);
+    let cycle = Cycle { number: 1, watermark: Watermark(EventTime::from_millis(500)) };
+    scene.step(|shard, out| shard.cycle(cycle, out)).unwrap();
+    scene.records("400 a assoc ok").unwrap();
+    assert_eq!(scene.account().late, 1);
+    assert!(scene.shard.is_full());
+    scene.clock(600 + 600 + 1_000 + 400);
+    assert!(!scene.shard.is_full());
+    scene.end();
+}
+
 #[test]
 fn a_page_that_is_lost_fails_the_shard_and_hangs_nobody() {
     let mut scene = Scene::new(wifi(), 0);
@@ -565,7 +587,6 @@ fn the_output_watermark_waits_for_what_is_open() {
 
 #[test]
 fn other_engines_give_the_same_sessions_in_the_end() {
-    use crate::engine::{Cycle, Engine, Pace};
     for engine in [Engine::Batch, Engine::MicroBatch(Pace::Records(2))] {
         let mut scene = Scene::new(wifi(), 0);
         let planned = plan_for(&job(wifi(), 0), engine).unwrap();

@@ -110,7 +110,11 @@ impl SequenceTable {
         }
         let is_new = actor.armed.is_none();
         match fate {
-            Fate::Late => self.touch(id),
+            Fate::Late => {
+                self.touch(id);
+                // The end of the cycle, in which it would be asked, may wait for room.
+                self.register_tick(id);
+            }
             Fate::InTime if is_crowd || rules.spec.release.is_early() => self.touch(id),
             // The copy may be the one that stays.
             Fate::Copy if rules.spec.release.is_early() => self.touch(id),
