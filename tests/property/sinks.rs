@@ -106,7 +106,8 @@ impl Sinks {
                 let is_same_key = whole.grouping == part.grouping && whole.key == part.key;
                 is_same_key && whole.window.covers(part.window)
             };
-            let whole = wanted.keys().find(holds);
+            // Another that holds it began when this one was gone, and so ends later.
+            let whole = wanted.keys().filter(holds).min_by_key(|whole| whole.window.end());
             if whole.is_none() && only_grows(stage.window) {
                 return Err(format!("part of nothing: {part:?}"));
             }
