@@ -8,7 +8,7 @@
 use hashbrown::HashTable;
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A string in a [`Symbols`] table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,14 +78,9 @@ impl Symbols {
     /// The table is full and does not hold `text`.
     pub fn intern(&self, text: &str) -> Result<Symbol, SymbolsFull> {
         let hash = self.hasher.hash_one(text);
-        let mut index = match self.index.lock() {
-            Ok(index) => index,
-            // The table is consistent between any two statements below.
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        let is_same = |number: &u32| self.text(Symbol(*number)) == text;
-        if let Some(number) = index.find(hash, is_same) {
-            return Ok(Symbol(*number));
+        let mut index = self.index();
+        if let Some(known) = self.known(&index, hash, text) {
+            return Ok(known);
         }
         if index.len() >= self.limit {
             return Err(SymbolsFull { limit: self.limit });
@@ -98,11 +93,15 @@ impl Symbols {
 
     /// The symbol of `text`, if it has one.
     pub fn find(&self, text: &str) -> Option<Symbol> {
-        let hash = self.hasher.hash_one(text);
-        let index = match self.index.lock() {
-            Ok(index) => index,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        self.known(&self.index(), self.hasher.hash_one(text), text)
+    }
+
+    fn index(&self) -> MutexGuard<'_, HashTable<u32>> {
+        // The table is consistent between any two statements under the lock.
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self, index: &HashTable<u32>, hash: u64, text: &str) -> Option<Symbol> {
         let is_same = |number: &u32| self.text(Symbol(*number)) == text;
         index.find(hash, is_same).map(|number| Symbol(*number))
     }

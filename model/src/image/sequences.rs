@@ -235,7 +235,7 @@ impl Keyed for SequenceTable {
         form: &Form<'_>,
     ) -> Result<Option<u32>, ImageError> {
         let (key, _) = form.name(&mut name)?;
-        if self.number_of(&key).is_some() {
+        if self.find(&key).is_some() {
             return Ok(None);
         }
         let records = Records::of(&self.frame.rules, form);

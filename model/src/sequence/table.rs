@@ -368,11 +368,6 @@ impl SequenceTable {
         self.actors.ids()
     }
 
-    /// The number of the actor of `key`.
-    pub(crate) fn number_of(&self, key: &[u64]) -> Option<ActorId> {
-        self.actors.find(self.actors.hash(key), key)
-    }
-
     /// Puts back an actor as it was, and whether it is to be asked; the watermarks and the clock must
     /// be set first.
     pub(crate) fn restore(
