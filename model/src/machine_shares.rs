@@ -10,6 +10,9 @@ use crate::trigger::Trigger;
 use crate::watermark::Percentile;
 use std::collections::BTreeMap;
 
+/// A deadline by a second watermark: when, by the watermark of which number, and of which actor.
+pub(crate) type Expected = (EventTime, usize, ActorId);
+
 /// The second watermarks of one stage in one shard. None of most.
 #[derive(Debug)]
 pub(crate) struct Shares {
@@ -48,28 +51,26 @@ impl Shares {
         }
     }
 
-    /// The watermark itself has risen: whoever was due by less is due by it.
-    pub(crate) fn follow(&mut self, watermark: Watermark) {
-        for ((_, known), deadlines) in self.known.iter_mut().zip(&mut self.deadlines) {
-            *known = watermark.max(*known);
-            while deadlines.first_entry().is_some_and(|first| *first.key() <= watermark.0) {
-                deadlines.pop_first();
-            }
-        }
+    /// The watermark itself has risen: whoever was due by less is due by it. Returns the actors
+    /// whose deadlines have come so, as [`rise`](Self::rise) does.
+    pub(crate) fn follow(&mut self, watermark: Watermark) -> Vec<Expected> {
+        self.raise(|_| Some(watermark))
     }
 
-    /// Takes what is promised now; returns the actors whose deadlines have come, each with the
-    /// deadline and the number of its watermark, earliest first.
-    pub(crate) fn rise(
-        &mut self,
-        promised: &[(Percentile, Watermark)],
-    ) -> Vec<(EventTime, usize, ActorId)> {
+    /// Takes what is promised now; returns the actors whose deadlines have come, earliest first.
+    pub(crate) fn rise(&mut self, promised: &[(Percentile, Watermark)]) -> Vec<Expected> {
+        self.raise(|percentile| {
+            let told = promised.iter().find(|(told, _)| *told == percentile);
+            told.map(|(_, told)| *told)
+        })
+    }
+
+    fn raise(&mut self, told: impl Fn(Percentile) -> Option<Watermark>) -> Vec<Expected> {
         let mut due = Vec::new();
         let shares = self.known.iter_mut().zip(&mut self.deadlines).enumerate();
         for (number, ((percentile, known), deadlines)) in shares {
-            let told = promised.iter().find(|(told, _)| told == percentile);
-            let Some((_, told)) = told else { continue };
-            *known = (*told).max(*known);
+            let Some(told) = told(*percentile) else { continue };
+            *known = told.max(*known);
             while let Some(first) = deadlines.first_entry() {
                 if *first.key() > known.0 {
                     break;
@@ -85,6 +86,12 @@ impl Shares {
     /// Forgets all deadlines.
     pub(crate) fn clear(&mut self) {
         self.deadlines.iter_mut().for_each(BTreeMap::clear);
+    }
+
+    /// How many deadlines are registered.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.deadlines.iter().flat_map(BTreeMap::values).map(Vec::len).sum()
     }
 
     /// Whether no deadline is left.

@@ -15,14 +15,14 @@ use crate::image::Dirty;
 use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::key_machine::{Incoming, Instants, KeyMachine, MachineRules, Verdict};
 use crate::late::LateReason;
-use crate::machine_shares::Shares;
+use crate::machine_shares::{Expected, Shares};
 use crate::open_window::{OpenWindow, Outlet};
 use crate::pane::{PaneBatch, PaneKind};
 use crate::plan::{Stage, StageInput};
 use crate::roster::{ActorId, HasKey, Roster};
 use crate::symbol::Symbols;
 use crate::table::Fired;
-use crate::time::{EventTime, ProcessingTime, Watermark, Window};
+use crate::time::{EventTime, ProcessingTime, Span, Watermark, Window};
 use crate::watermark::Percentile;
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ struct Work {
     /// The same on the clock.
     ticking: Option<(ProcessingTime, Due<ActorId>)>,
     /// The same of second watermarks, each with its deadline and its number.
-    rising: Option<Due<(EventTime, usize, ActorId)>>,
+    rising: Option<Due<Expected>>,
     /// Actors that are asked one after the other.
     asked: Option<Due<ActorId>>,
     /// The key whose turn it is, if some of its windows have been asked and others have not.
@@ -206,16 +206,15 @@ impl MachineTable {
         loop {
             let rising = self.work.rising.take();
             let mut rising = rising.unwrap_or_else(|| Due::of(self.shares.rise(promised)));
-            while let Some((deadline, number, id)) = rising.first() {
+            while let Some(expected) = rising.first() {
                 if fired.is_full() {
                     self.work.rising = Some(rising);
                     return Ok(Flow::More);
                 }
-                let actor = self.actors.get(id);
-                let armed = actor.and_then(|actor| actor.armed_shares.get(number).copied());
-                if armed == Some(Some(deadline)) {
+                if self.work.inside.is_some() || self.still_expects(expected) {
                     let out = (&mut *fired, symbols);
-                    if self.step(id, self.watermark, out, KeyMachine::advance)? == Flow::More {
+                    let flow = self.step(expected.2, self.watermark, out, KeyMachine::advance)?;
+                    if flow == Flow::More {
                         self.work.rising = Some(rising);
                         return Ok(Flow::More);
                     }
@@ -245,8 +244,7 @@ impl MachineTable {
                         self.work.ticking = Some((due, ids));
                         return Ok(Flow::More);
                     }
-                    let actor = self.actors.get(id);
-                    if actor.is_some_and(|actor| actor.armed_tick == Some(due)) {
+                    if self.work.inside.is_some() || self.still_waits_for_tick(id, due) {
                         let out = (&mut *fired, symbols);
                         if self.step(id, self.watermark, out, KeyMachine::advance)? == Flow::More {
                             self.work.ticking = Some((due, ids));
@@ -454,27 +452,74 @@ impl MachineTable {
         }
     }
 
-    /// Registers what an actor waits for beside the watermark: second ones, and the clock.
+    /// Registers what an actor waits for beside the watermark, second ones and the clock, where it
+    /// comes before what it has registered.
     fn register_others(&mut self, id: ActorId) {
+        for number in 0..self.shares.known().len() {
+            self.arm_share(id, number);
+        }
         let Some(actor) = self.actors.get_mut(id) else { return };
-        let shares = self.shares.known().iter().map(|(_, share)| *share);
-        for (number, share) in shares.collect::<Vec<_>>().into_iter().enumerate() {
-            let deadline = actor.machine.next_completion(&self.rules, share);
-            let armed = actor.armed_shares.get_mut(number);
-            if let Some(armed) = armed.filter(|armed| **armed != deadline) {
-                *armed = deadline;
-                if let Some(deadline) = deadline {
-                    self.shares.register(number, deadline, id);
-                }
-            }
-        }
         let tick = actor.machine.next_tick(&self.rules, self.now);
-        if tick != actor.armed_tick {
-            actor.armed_tick = tick;
-            if let Some(tick) = tick {
-                self.ticks.entry(tick).or_default().push(id);
-            }
+        let armed = actor.armed_tick;
+        if let Some(tick) = tick.filter(|due| armed.is_none_or(|armed| *due < armed)) {
+            actor.armed_tick = Some(tick);
+            self.ticks.entry(tick).or_default().push(id);
         }
+    }
+
+    /// Registers what an actor waits for by the second watermark of that number.
+    fn arm_share(&mut self, id: ActorId, number: usize) {
+        let known = self.shares.known().get(number);
+        let (Some((_, known)), Some(actor)) = (known, self.actors.get_mut(id)) else { return };
+        let deadline = actor.machine.next_completion(&self.rules, *known);
+        let Some(armed) = actor.armed_shares.get_mut(number) else { return };
+        if let Some(deadline) = deadline.filter(|due| armed.is_none_or(|armed| *due < armed)) {
+            *armed = Some(deadline);
+            self.shares.register(number, deadline, id);
+        }
+    }
+
+    /// Takes back what an actor has registered with a second watermark; `false` if it is not what
+    /// the actor is armed for.
+    fn disarm_share(&mut self, (deadline, number, id): Expected) -> bool {
+        let actor = self.actors.get_mut(id);
+        let armed = actor.and_then(|actor| actor.armed_shares.get_mut(number));
+        let Some(armed) = armed.filter(|armed| **armed == Some(deadline)) else { return false };
+        *armed = None;
+        true
+    }
+
+    /// As [`still_waits`](Self::still_waits), of a deadline by a second watermark.
+    fn still_expects(&mut self, expected: Expected) -> bool {
+        if !self.disarm_share(expected) {
+            return false;
+        }
+        let (deadline, number, id) = expected;
+        let known = self.shares.known().get(number).map(|(_, known)| known.0);
+        let before = Watermark(deadline.saturating_sub(Span::from_millis(1)));
+        let actor = self.actors.get(id);
+        let next = actor.and_then(|actor| actor.machine.next_completion(&self.rules, before));
+        let is_due = next.zip(known).is_some_and(|(next, known)| next <= known);
+        if !is_due {
+            self.arm_share(id, number);
+        }
+        is_due
+    }
+
+    /// As [`still_waits`](Self::still_waits), of a deadline on the clock.
+    fn still_waits_for_tick(&mut self, id: ActorId, due: ProcessingTime) -> bool {
+        let Some(actor) = self.actors.get_mut(id) else { return false };
+        if actor.armed_tick != Some(due) {
+            return false;
+        }
+        actor.armed_tick = None;
+        let before = due.saturating_sub(Span::from_millis(1));
+        let next = actor.machine.next_tick(&self.rules, before);
+        if let Some(later) = next.filter(|next| *next > self.now) {
+            actor.armed_tick = Some(later);
+            self.ticks.entry(later).or_default().push(id);
+        }
+        next.is_some_and(|next| next <= self.now)
     }
 
     /// The output watermark follows the input as far as holds let it, and never falls (WM-1).
@@ -486,7 +531,8 @@ impl MachineTable {
     /// How many deadlines are registered, those that actors have moved on from included.
     #[cfg(test)]
     pub(crate) fn deadlines(&self) -> usize {
-        self.deadlines.values().map(Vec::len).sum()
+        let by_watermark = self.deadlines.values().map(Vec::len).sum::<usize>();
+        by_watermark + self.shares.len() + self.ticks.values().map(Vec::len).sum::<usize>()
     }
 
     /// Whether no window, deadline or hold is left.
@@ -593,7 +639,11 @@ impl Fires for MachineTable {
                 for id in self.touched.clone() {
                     self.register(id);
                 }
-                self.shares.follow(watermark);
+                for expected in self.shares.follow(watermark) {
+                    if self.disarm_share(expected) {
+                        self.arm_share(expected.2, expected.1);
+                    }
+                }
                 *self.work.before.insert(self.watermark)
             }
         };
@@ -625,17 +675,18 @@ impl Fires for MachineTable {
 
     /// The watermark has stood still for too long: every actor emits what its windows hold.
     fn time_out(&mut self, fired: &mut Fired, symbols: &Symbols) -> Result<Flow, Overflow> {
+        let mut ids = Vec::new();
         if self.work.asked.is_none() {
             self.recall_each();
+            ids = self.ids().collect();
         }
-        let mut ids = Some(self.ids().collect::<Vec<_>>());
-        while let Some(asked) = ids {
-            if self.ask(|_| asked, (&mut *fired, symbols), KeyMachine::time_out)? == Flow::More {
+        loop {
+            if self.ask(|_| ids, (&mut *fired, symbols), KeyMachine::time_out)? == Flow::More {
                 return Ok(Flow::More);
             }
-            ids = self.recall_next(self.watermark.0);
+            let Some(next) = self.recall_next(self.watermark.0) else { return Ok(Flow::Done) };
+            ids = next;
         }
-        Ok(Flow::Done)
     }
 
     fn otherwise(

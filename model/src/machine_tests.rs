@@ -6,6 +6,7 @@ use crate::shard::Machine;
 use crate::shard_tests::{Run, grouping};
 use crate::time::Span;
 use crate::trigger::Trigger;
+use crate::watermark::Percentile;
 use crate::window::{Phase, Touching, WindowFn};
 
 fn early_late(early: Option<Trigger>, late: Option<Trigger>) -> Trigger {
@@ -414,16 +415,53 @@ fn no_other_key_changes_the_timing_of_a_pane() {
     assert_eq!(with(&[(1, [2, 0, 0], 5)]), ["s 1 [0,10)#0 late +3"]);
 }
 
-#[test]
-fn a_session_that_is_prolonged_again_and_again_has_one_deadline() {
-    let trigger = Trigger::default_trigger();
-    let mut run = run(sessions(10), trigger, AccumulationMode::Discarding, 0);
-    let deadlines = |run: &Run| match &run.shard.machines[0] {
+fn deadlines(run: &Run) -> usize {
+    match &run.shard.machines[0] {
         Machine::Machines(table, _) => table.deadlines(),
         Machine::Keys(..) | Machine::Sliding(..) | Machine::TopK(..) | Machine::Sequence(_) => {
             panic!("sessions merge")
         }
-    };
+    }
+}
+
+#[test]
+fn a_session_that_is_prolonged_again_and_again_has_one_deadline_of_each_kind() {
+    let half = Percentile::from_percent(50.0).unwrap();
+    let wait = Span::from_millis(60_000);
+    let trigger = Trigger::Repeat(Box::new(Trigger::Any(vec![
+        Trigger::AfterWatermarkPercentile(half),
+        Trigger::AfterProcessingTime(wait),
+        Trigger::AfterCount(3),
+    ])));
+    let mut run = run(sessions(10), trigger, AccumulationMode::Discarding, 0);
+    for time in 0..999 {
+        run.tick(time);
+        let fires = if time % 3 == 2 { 1 } else { 0 };
+        assert_eq!(run.records(&at(&[(time, 1)])).len(), fires, "{time}");
+        assert!(deadlines(&run) <= 3, "{time}");
+    }
+    run.records(&at(&[(999, 1)]));
+    // Its end was at 10 when it registered, and the clock was at 0.
+    assert_eq!(run.share(1_008), Vec::<String>::new());
+    assert_eq!(run.tick(60_000), Vec::<String>::new());
+    assert_eq!(deadlines(&run), 3);
+    assert_eq!(run.share(1_009), ["s 1 [0,1009)#0 early +1"]);
+    run.records(&at(&[(1_000, 2)]));
+    assert_eq!(run.tick(119_999), Vec::<String>::new());
+    assert_eq!(run.tick(120_000), ["s 1 [0,1010)#0 early +2"]);
+    assert_eq!(
+        run.watermark(1_010),
+        Vec::<String>::new(),
+        "nobody asked for it, and nothing is new"
+    );
+    assert_eq!(deadlines(&run), 0);
+    assert!(run.shard.is_empty());
+}
+
+#[test]
+fn a_session_that_is_prolonged_again_and_again_has_one_deadline() {
+    let trigger = Trigger::default_trigger();
+    let mut run = run(sessions(10), trigger, AccumulationMode::Discarding, 0);
     for time in 0..1_000 {
         run.records(&at(&[(time, 1)]));
         assert!(deadlines(&run) <= 1, "{time}");

@@ -1,7 +1,8 @@
 //! Key actors by number and by key: where the tables keep theirs whose actors are objects of their
 //! own.
 //!
-//! Invariant: an actor is found by its key exactly as long as it has a number.
+//! Invariant: an actor is found by its key exactly as long as it has a number. When the last one
+//! goes, what a burst of keys took goes with it.
 
 use crate::cells::hash_words;
 use crate::key::is_same_key;
@@ -9,6 +10,9 @@ use hashbrown::HashTable;
 
 /// Number of a key actor in its table. That of one which is gone goes to another.
 pub(crate) type ActorId = u32;
+
+/// Places that are kept for those to come when the last actor goes.
+const PLACES_KEPT: usize = 1_024;
 
 /// What has a packed key that does not change.
 pub(crate) trait HasKey {
@@ -75,6 +79,9 @@ impl<A: HasKey> Roster<A> {
             entry.remove();
         }
         self.free.push(id);
+        if self.by_key.is_empty() && self.actors.len() > PLACES_KEPT {
+            (self.actors, self.free, self.by_key) = (Vec::new(), Vec::new(), HashTable::new());
+        }
         Some(gone)
     }
 }
@@ -97,9 +104,11 @@ impl<A> Roster<A> {
         self.by_key.is_empty()
     }
 
-    /// Bytes of what finds actors by their keys.
+    /// Bytes of what finds actors by their keys, and of places without an actor.
     pub(crate) fn index_bytes(&self) -> usize {
-        self.by_key.allocation_size()
+        let places = self.actors.capacity() - self.by_key.len();
+        let free = self.free.capacity() * size_of::<ActorId>();
+        self.by_key.allocation_size() + free + places * size_of::<Option<A>>()
     }
 
     /// All actors, by number.
@@ -111,5 +120,39 @@ impl<A> Roster<A> {
     pub(crate) fn ids(&self) -> impl Iterator<Item = ActorId> {
         let actors = (0..).zip(&self.actors).filter(|(_, actor)| actor.is_some());
         actors.map(|(id, _)| id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl HasKey for [u64; 1] {
+        fn key(&self) -> &[u64] {
+            self
+        }
+    }
+
+    #[test]
+    fn numbers_are_used_again_and_the_room_of_a_burst_goes_with_the_last_actor() {
+        let mut roster = Roster::default();
+        let mut insert =
+            |roster: &mut Roster<[u64; 1]>, key: u64| roster.insert(roster.hash(&[key]), [key]);
+        let ids: Vec<_> = (0..5_000).map(|key| insert(&mut roster, key)).collect();
+        let full = roster.index_bytes();
+        for id in &ids[1..] {
+            roster.remove(*id);
+        }
+        assert!(roster.index_bytes() >= full, "the places stay");
+        let again = insert(&mut roster, 7);
+        assert!(ids.contains(&again));
+        assert_eq!(roster.find(roster.hash(&[0]), &[0]), Some(ids[0]));
+        for id in [ids[0], again] {
+            roster.remove(id);
+        }
+        assert!(roster.is_empty());
+        assert_eq!((roster.index_bytes(), roster.ids().count()), (0, 0));
+        assert_eq!(insert(&mut roster, 8), 0);
+        assert_eq!(roster.find(roster.hash(&[8]), &[8]), Some(0));
     }
 }

@@ -140,6 +140,14 @@ impl Run {
         self.read(&out)
     }
 
+    /// A second watermark, of the only share that triggers wait for.
+    pub(crate) fn share(&mut self, millis: i64) -> Vec<String> {
+        let mut out = Output::default();
+        let promised = Watermark(EventTime::from_millis(millis));
+        self.shard.shares(&[promised], &mut out).unwrap();
+        self.read(&out)
+    }
+
     pub(crate) fn watermark(&mut self, millis: i64) -> Vec<String> {
         let mut out = Output::default();
         let watermark = Watermark(EventTime::from_millis(millis));

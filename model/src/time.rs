@@ -107,6 +107,12 @@ impl ProcessingTime {
         Self(self.0.saturating_add(span.0))
     }
 
+    /// Earlier by `span`; stays at the ends of the type.
+    #[must_use]
+    pub const fn saturating_sub(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+
     /// The first multiple of `period` since the Unix epoch that lies after this instant. A period
     /// of zero is taken as 1 ms.
     #[must_use]

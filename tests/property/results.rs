@@ -148,7 +148,8 @@ fn child(choices: Choices, parent: &Grouping) -> Grouping {
     let top_k = is_list.then(|| TopKSpec {
         k: 2,
         entity: vec![key[0].name.clone()],
-        rank: vec!["x_n".into()],
+        // By sums where there are any: they may be zero or less.
+        rank: aggregates.last().map(|ranked| ranked.name.clone()).into_iter().collect(),
         require: Vec::new(),
         other: choices.is_filtered,
         ties: Ties::Ascending,

@@ -132,9 +132,9 @@ impl Chills for MachineTable {
             if let Some(actor) = self.actors.get_mut(id) {
                 actor.is_used = false;
                 // What has come was seen when it came.
-                let known = self.shares.known().iter().map(|(_, share)| share.0);
+                let known = self.shares.known().iter().map(|(_, share)| *share);
                 for (armed, known) in actor.armed_shares.iter_mut().zip(known) {
-                    *armed = armed.filter(|deadline| *deadline > known);
+                    *armed = actor.machine.next_completion(&self.rules, known);
                 }
             }
             self.enlist(id);

@@ -287,6 +287,14 @@ pub enum PlanError {
         /// Its function.
         function: &'static str,
     },
+    /// A list over results that does not know of an entry whether any row is left.
+    #[error(
+        "grouping `{grouping}`: a top_k of results counts its rows, since sums may be zero with rows and without; add rows = \"count()\""
+    )]
+    UncountedResults {
+        /// The grouping.
+        grouping: Box<str>,
+    },
     /// An expression that does not fit the rows.
     #[error("grouping `{grouping}`: {error}")]
     Expression {

@@ -4,7 +4,7 @@
 //! window, and fields computed from these.
 
 use super::{PlanError, nearest};
-use crate::aggregate::AggregateLayout;
+use crate::aggregate::{AggregateLayout, Function};
 use crate::expr::Refinement;
 use crate::pane::{AccumulationMode, TimestampCombiner};
 use crate::plan::{Grouping, Job, OfSpec, ResultSource};
@@ -178,10 +178,19 @@ pub(super) fn check(job: &Job, grouping: &Grouping, errors: &mut Vec<PlanError>)
         errors.push(PlanError::ClosesResults { grouping, of, trigger });
     }
     check_kept(job, grouping, errors);
+    check_counted(grouping, errors);
     let layout = RowLayout::new(read_fields(job, grouping, spec));
     let bound = Refinement::bind(&spec.derived, spec.filter.as_ref(), &layout, &Symbols::default());
     if let Err(error) = bound {
         errors.push(PlanError::Expression { grouping: name, error });
+    }
+}
+
+/// A listed entry goes when its last row is taken back: only a count of rows tells.
+fn check_counted(grouping: &Grouping, errors: &mut Vec<PlanError>) {
+    let counts_rows = grouping.aggregates.iter().any(|spec| spec.function == Function::Count);
+    if grouping.top_k.is_some() && !counts_rows {
+        errors.push(PlanError::UncountedResults { grouping: grouping.name.clone() });
     }
 }
 

@@ -83,6 +83,9 @@ pub(crate) struct Group {
     pub(crate) weight: usize,
 }
 
+/// Places that are kept for groups to come when the last one goes.
+const GROUPS_KEPT: usize = 1_024;
+
 /// A watermark on its way to the groups, slice by slice.
 #[derive(Debug)]
 struct Delivery {
@@ -483,11 +486,13 @@ impl TopKTable {
     }
 
     /// The list as it should be: the K best of what was listed and what has news; of all, if a
-    /// listed entry has shrunk.
+    /// listed entry has shrunk or gone.
     fn best(&mut self, group: &Group, symbols: &Symbols) -> Vec<Ranked> {
         let (layout, candidates) = (&self.layout, &group.candidates);
         let listed = &group.listed;
-        let has_shrunk = listed.iter().any(|known| self.rank(group, known.entry) < known.rank);
+        let has_shrunk = listed.iter().any(|known| {
+            self.rank(group, known.entry) < known.rank || !self.is_listable(group, known.entry)
+        });
         let mut count = 0;
         let rank = |entry: EntryId| {
             count += 1;
@@ -620,6 +625,10 @@ impl Fires for TopKTable {
         }
         if self.by_parent.len() < delivery.groups {
             self.spare.truncate(std::mem::take(&mut self.come));
+        }
+        if self.by_parent.is_empty() && self.groups.len() > GROUPS_KEPT {
+            // What a burst of groups took goes with the last of them.
+            (self.groups, self.free) = (Vec::new(), Vec::new());
         }
         Ok(Flow::Done)
     }

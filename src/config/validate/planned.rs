@@ -65,7 +65,7 @@ fn place(error: &PlanError, raw: &RawConfig) -> Place {
         PlanError::DiscardedResults { grouping, .. } => {
             return setting(grouping, raw, |group| &group.mode);
         }
-        PlanError::ListedResults { grouping, .. } => {
+        PlanError::ListedResults { grouping, .. } | PlanError::UncountedResults { grouping } => {
             return setting(grouping, raw, |group| &group.aggregates);
         }
         PlanError::NotSharded { field } => return shard_by(field, raw),
