@@ -7,7 +7,7 @@ use crate::shard::ShardActor;
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context};
-use nilometer_model::time::ProcessingTime;
+use nilometer_model::time::{ProcessingTime, Span};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Sends the time to everybody, at once and then at a fixed pace.
@@ -16,6 +16,8 @@ pub(crate) struct ClockActor {
     pub(crate) sources: Vec<Addr<SourceActor>>,
     pub(crate) shards: Vec<Addr<ShardActor>>,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
+    /// What the last tick said, and when. `None` before the first.
+    pub(crate) last: Option<(ProcessingTime, Instant)>,
 }
 
 /// How often the clock ticks: the resolution of idleness, of triggers that wait for the clock, and
@@ -47,15 +49,26 @@ impl Stopwatch {
     }
 }
 
-/// The time; at the ends of the type where the clock stands before 1970 or beyond it.
+/// The time on the wall; at the ends of the type where it is before 1970 or beyond it.
 pub(crate) fn now() -> ProcessingTime {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ProcessingTime::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
 impl ClockActor {
+    /// The time to tell now.
+    fn go_on(&mut self) -> ProcessingTime {
+        let (wall, instant) = (now(), Instant::now());
+        let now = self.last.map_or(wall, |(last, since)| {
+            let elapsed = instant.saturating_duration_since(since).as_millis();
+            last.next_tick(Span::from_millis(i64::try_from(elapsed).unwrap_or(i64::MAX)), wall)
+        });
+        self.last = Some((now, instant));
+        now
+    }
+
     fn tick(&mut self) {
-        let tick = Tick(now());
+        let tick = Tick(self.go_on());
         deliver::tick(std::slice::from_ref(&self.coordinator), tick);
         // Shards before sources, which wait for the first tick: no record is handled before its
         // shard knows the time.

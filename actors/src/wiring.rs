@@ -435,6 +435,7 @@ impl Wiring {
             sources: self.sources.clone(),
             shards: self.shards.clone(),
             sinks: self.sinks.clone(),
+            last: None,
         };
         deliver::start(&arbiter, inbox, move || coordinator);
         let (_, clock_inbox) = deliver::mailbox();

@@ -4,7 +4,7 @@
 use crate::letters::{Letter, Who};
 use crate::node::Source;
 use crate::storing::{count, source_cut};
-use crate::world::{LATE, PANES, World};
+use crate::world::{LATE, PANES, SLEEP, World};
 use nilometer_model::node::credit::Taker;
 use nilometer_model::node::{FromCoordinator, FromShard, FromSource};
 use nilometer_model::shard::StageError;
@@ -21,7 +21,15 @@ impl World {
     pub(crate) fn coordinator_handles(&mut self, letter: Letter) {
         let node = &mut self.node.coordinator;
         match letter {
-            Letter::Tick(now) => node.tick(now),
+            Letter::Tick(now) => {
+                let (before, heard) = (node.machine().watermark(), self.node.heard);
+                node.tick(now);
+                self.node.heard = heard.max(Some(now));
+                if heard.is_some_and(|heard| now.since(heard) > SLEEP) {
+                    let after = node.machine().watermark();
+                    assert_eq!(before, after, "promised while nobody looked");
+                }
+            }
             Letter::Progress { report, handed_on } => {
                 let covered = Arc::make_mut(&mut self.node.covered);
                 let known = &mut covered[report.partition as usize];

@@ -20,6 +20,7 @@ use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::row::{Field, RowBatch};
 use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
+use nilometer_model::time::ProcessingTime;
 use nilometer_model::value::Type;
 use nilometer_model::watermark::{
     Coordinator, Estimation, Punctuation, WatermarkSettings, WatermarkSpec,
@@ -75,6 +76,8 @@ pub(crate) struct Storing {
 /// A process: what is lost with it.
 pub(crate) struct Node {
     pub(crate) coordinator: CoordinatorNode,
+    /// The last tick that it has heard.
+    pub(crate) heard: Option<ProcessingTime>,
     /// The epoch that the coordinator began last.
     pub(crate) epoch: Epoch,
     pub(crate) covered: Covered,
@@ -125,6 +128,7 @@ impl Node {
         Self {
             coordinator: coordinator(options, checkpoint)
                 .with_epochs(Schedule::new(interval, last)),
+            heard: None,
             epoch: last,
             covered: Arc::new(vec![0; sources]),
             sources: (0..sources).map(|id| source(options, &symbols, id, checkpoint)).collect(),

@@ -41,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) tick: i64,
     /// Whether ticks may go back.
     pub(crate) clock_jumps: bool,
+    /// Whether the machine sleeps now and then, for longer than it takes to be idle.
+    pub(crate) sleeps: bool,
     /// One of how many choices falls on a tick.
     pub(crate) tick_in: usize,
     /// Whether sinks are slow, and shards.
@@ -111,6 +113,7 @@ impl Options {
             now,
             tick: dice.pick(&[2, 10, 40]),
             clock_jumps: dice.one_in(4),
+            sleeps: dice.one_in(6),
             tick_in: dice.pick(&[12, 40, 100]),
             is_slow: (dice.one_in(4), dice.one_in(6)),
             hangs: if dice.one_in(4) { dice.between(50, 1_500) as usize } else { 0 },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The paths that some run must come by.
-pub(crate) const ALL: [&str; 69] = [
+pub(crate) const ALL: [&str; 70] = [
     "early pane",
     "late pane",
     "pane of a window that timed out",
@@ -28,6 +28,7 @@ pub(crate) const ALL: [&str; 69] = [
     "block is published from the store",
     "epoch is demanded",
     "clock goes back",
+    "machine sleeps while records come",
     "deltas go from one shard to another",
     "senders of an exchange stand apart",
     "round of closing",

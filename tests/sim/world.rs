@@ -21,7 +21,7 @@ use crate::watch::Watch;
 use nilometer_connectors::store::memory::Disk;
 use nilometer_model::batch::KeyValues;
 use nilometer_model::pane::{PaneMeta, StageId};
-use nilometer_model::time::ProcessingTime;
+use nilometer_model::time::{ProcessingTime, Span};
 use nilometer_model::value::Value;
 use nilometer_model::watermark::WatermarkSpec;
 use std::collections::VecDeque;
@@ -39,6 +39,8 @@ pub(crate) struct Seen {
 const STEPS_MAX: usize = 40_000;
 /// While so many messages wait the clock does not tick.
 const WAITING: usize = 30;
+/// Ticks that are further apart say that the machine has slept; all `idle_after` are shorter.
+pub(crate) const SLEEP: Span = Span::from_millis(1_000);
 /// Steps that are told of when a run fails.
 const TRACE: usize = 60;
 /// Numbers of the sinks.
@@ -322,6 +324,14 @@ impl World {
         }
         if self.now < before {
             self.probes.hit("clock goes back");
+        }
+        if self.options.sleeps && self.dice.one_in(8) {
+            let slept_from = self.now;
+            self.now += self.dice.between(SLEEP.as_millis() + 1, 3 * SLEEP.as_millis());
+            let mut sources = self.node.sources.iter().map(|source| &source.partition);
+            if sources.any(|known| !known.has_news(slept_from) && known.has_news(self.now)) {
+                self.probes.hit("machine sleeps while records come");
+            }
         }
         let tick = Letter::Tick(ProcessingTime::from_millis(self.now));
         self.note(format!("the clock says {}", self.now));

@@ -1,8 +1,8 @@
 //! The key actors of a sequence stage: the sessions of each key, its one deadline in event time and
 //! its one by the clock, both registered lazily; the holds; and what bounds them all.
 //!
-//! The clock counts active time: what passes between two ticks, but never more than
-//! [`TICK_MAX`], so that neither a restart nor a machine that slept closes sessions.
+//! The clock counts active time ([`ProcessingTime::active_since`]), so that neither a restart nor a
+//! machine that slept closes sessions.
 //!
 //! Invariants WM-1 (the output watermark never falls) and GC-1.
 
@@ -34,9 +34,6 @@ use crate::table::Fired;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark, Window};
 use agenda::Agenda;
 use std::collections::VecDeque;
-
-/// Most active time that passes between two ticks, however far they are apart.
-pub(crate) const TICK_MAX: Span = Span::from_millis(1_000);
 
 /// One key actor.
 #[derive(Debug)]
@@ -284,9 +281,9 @@ impl SequenceTable {
 
     /// The clock ticks.
     pub(crate) fn tick(&mut self, now: ProcessingTime) {
-        let passed = self.now.map_or(Span::ZERO, |last| now.since(last));
+        let passed = self.now.map_or(Span::ZERO, |last| now.active_since(last));
         self.now = Some(self.now.map_or(now, |last| last.max(now)));
-        self.active = self.active.saturating_add(passed.min(TICK_MAX));
+        self.active = self.active.saturating_add(passed);
     }
 
     /// What is due by the clock.

@@ -291,7 +291,7 @@ impl<'a> Node<'a> {
                 self.progress(report)?;
             }
         }
-        let rose = self.coordinator.tick(now);
+        let rose = self.coordinator.tick_watched(now);
         self.deliver(rose)?;
         if let Some(cycle) = self.coordinator.closes() {
             self.shard.cycle(cycle, &mut self.out).map_err(here)?;

@@ -7,6 +7,7 @@
 
 use super::alignment::{Alignment, Grant};
 use super::partition::{Partition, PartitionState, Progress, Reader};
+use super::passed::Passed;
 use super::renumbering::Renumbering;
 use super::settings::{AllIdle, ProgressRules};
 use super::standing::Standstill;
@@ -169,13 +170,21 @@ impl Coordinator {
     }
 
     /// Takes the time; returns the pipeline's watermark if it rose because of it. Ask
-    /// [`Self::closes`] behind it.
+    /// [`Self::closes`] behind it. Ticks that are far apart say that the process did not run, and
+    /// nobody knows what there was to read meanwhile.
     pub fn tick(&mut self, now: ProcessingTime) -> Option<Watermark> {
-        let before = self.now.unwrap_or(now);
-        self.now = Some(now.max(before));
-        let elapsed = now.since(before);
+        self.pass(Passed::between(self.now.unwrap_or(now), now), now)
+    }
+
+    /// As [`Self::tick`], where all readers have looked for records all the time since the last one.
+    pub(crate) fn tick_watched(&mut self, now: ProcessingTime) -> Option<Watermark> {
+        self.pass(Passed::watched(self.now.unwrap_or(now), now), now)
+    }
+
+    fn pass(&mut self, passed: Passed, now: ProcessingTime) -> Option<Watermark> {
+        self.now = self.now.max(Some(now));
         for partition in &mut self.partitions {
-            partition.pass(elapsed);
+            partition.pass(passed);
         }
         let risen = self.advance();
         // Time counts as standing still while nobody is on the way to its end.
@@ -183,7 +192,7 @@ impl Coordinator {
             .partitions
             .iter()
             .all(|partition| partition.is_at_end || partition.state == PartitionState::Finished);
-        self.standstill.pass(elapsed, is_quiet);
+        self.standstill.pass(passed, (is_quiet, self.rules.close_after));
         risen
     }
 

@@ -16,6 +16,7 @@ mod estimates;
 mod estimator;
 mod generator;
 mod partition;
+mod passed;
 mod percentile;
 mod punctuation;
 mod renumbering;

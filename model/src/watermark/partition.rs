@@ -1,18 +1,20 @@
 //! What is known of one partition, and whether it holds the watermark back.
 //!
 //! Silence is measured by ticks, and only while the reader stands at the end of what there is: a
-//! reader that waits for credits, or for its turn, is not silent. States move as follows and in no
-//! other way:
+//! reader that waits for credits, or for its turn, is not silent, nor is one that nobody let read
+//! because the process did not run. States move as follows and in no other way:
 //!
 //! ```text
 //! Active ---- at its end, silent for idle_after ---> Idle
 //! Idle   ---- records, or a position below the end -> Active, if it never gave any before;
 //!                                                     else CatchingUp
+//! Idle   ---- nobody has looked for idle_after -----> Active, until silent again
 //! CatchingUp - has reached the watermark, or its end -> Active; silent again -> Idle
 //! any    ---- ended --------------------------------> Finished; said to be idle -> Idle
 //! Finished -- restored, with an end of its own ------> Idle, until it says that it has ended
 //! ```
 
+use super::passed::Passed;
 use crate::time::{EventTime, Span, Watermark};
 use serde::{Deserialize, Serialize};
 
@@ -163,11 +165,19 @@ impl Partition {
     }
 
     /// Time has passed; it is idle if it was silent for too long.
-    pub(crate) fn pass(&mut self, elapsed: Span) {
+    pub(super) fn pass(&mut self, passed: Passed) {
+        if passed.is_unseen(self.idle_after) {
+            // It may have what has come meanwhile, and so may all others: it is waited for.
+            self.silent = Span::ZERO;
+            if self.state == PartitionState::Idle {
+                self.state = PartitionState::Active;
+            }
+            return;
+        }
         if !self.is_at_end {
             return;
         }
-        self.silent = self.silent.saturating_add(elapsed);
+        self.silent = self.silent.saturating_add(passed.seen);
         let may_rest = match self.state {
             PartitionState::Active | PartitionState::CatchingUp => true,
             PartitionState::Idle | PartitionState::Finished => false,

@@ -4,6 +4,7 @@
 
 use super::coordinator::Coordinator;
 use super::partition::PartitionState;
+use super::passed::Passed;
 use crate::time::{EventTime, Span, Watermark};
 use serde::{Deserialize, Serialize};
 
@@ -132,10 +133,14 @@ impl Standstill {
         self.has_records = true;
     }
 
-    pub(crate) fn pass(&mut self, elapsed: Span, is_quiet: bool) {
-        self.still = self.still.saturating_add(elapsed);
-        if is_quiet {
-            self.quiet = self.quiet.saturating_add(elapsed);
+    /// Time has passed, while all partitions were at their ends if it `is_quiet`, where windows emit
+    /// what they hold after `limit` of that.
+    pub(super) fn pass(&mut self, passed: Passed, (is_quiet, limit): (bool, Option<Span>)) {
+        self.still = self.still.saturating_add(passed.elapsed);
+        if passed.is_unseen(limit) {
+            self.quiet = Span::ZERO;
+        } else if is_quiet {
+            self.quiet = self.quiet.saturating_add(passed.seen);
         }
     }
 

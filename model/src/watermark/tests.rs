@@ -161,7 +161,7 @@ fn back_pressure_is_no_silence() {
     all.tick(clock(60));
     // It had been silent for 60 of its 100 ms when it could not read on.
     all.progress(&report(1, 40, Reader::Blocked));
-    assert_eq!(all.tick(clock(10_060)), None);
+    assert_eq!(all.tick_watched(clock(10_060)), None);
     all.progress(&report(1, 40, Reader::AtEnd));
     assert_eq!(all.tick(clock(10_099)), None);
     assert_eq!(all.tick(clock(10_100)), Some(mark(50)), "the clock went on where it had stopped");
@@ -203,7 +203,7 @@ fn each_partition_has_its_own_patience() {
     all.tick(clock(10));
     assert_eq!(state(&all, 1), PartitionState::Idle);
     assert_eq!(state(&all, 2), PartitionState::Active);
-    all.tick(clock(1_000_000));
+    all.tick_watched(clock(1_000_000));
     assert_eq!(state(&all, 2), PartitionState::Idle);
     assert_eq!(state(&all, 0), PartitionState::Active, "it is never idle");
 }
@@ -313,7 +313,7 @@ fn windows_close_once_the_watermark_has_stood_still_for_long_in_quiet() {
     let mut now = 0;
     let mut pass = |all: &mut Coordinator, millis: i64| {
         now += millis;
-        all.tick(clock(now));
+        all.tick_watched(clock(now));
         all.closes().map(|cycle| (cycle.number, cycle.watermark))
     };
     pass(&mut all, 0);
@@ -510,7 +510,7 @@ fn what_is_left_before_windows_time_out_is_kept_and_passes_once_readers_have_cau
         (86_405_000, Some(report(1, 40, Reader::Blocked))),
         (86_409_000, Some(silent(1))),
     ] {
-        all.tick(clock(now));
+        all.tick_watched(clock(now));
         assert_eq!(all.closes(), None, "{now}");
         all.progress(&silent(0));
         if let Some(second) = &second {
@@ -543,7 +543,7 @@ fn what_is_left_before_a_partition_is_idle_is_kept_and_passes_once_it_has_caught
     all.tick(clock(70));
     let mut all = restarted(&all, ProgressRules::default(), 2);
     all.tick(clock(1_000_000));
-    all.tick(clock(1_005_000));
+    all.tick_watched(clock(1_005_000));
     assert_eq!(state(&all, 1), PartitionState::Active, "nobody knows what it has");
     all.progress(&silent(1));
     all.tick(clock(1_005_029));
@@ -570,4 +570,84 @@ fn the_clock_leads_again_once_idle_partitions_have_nothing_left() {
     assert_eq!(all.progress(&last_records(1, 4_000)), Some(mark(4_000)));
     assert_eq!(all.tick(clock(9_199)), None);
     assert_eq!(all.tick(clock(9_200)), Some(mark(9_190)));
+}
+
+const PATIENCE: i64 = 30_000;
+
+/// Two partitions that have been silent for so long, at their ends, with `rules`.
+fn silent_for(millis: i64, rules: ProgressRules) -> Coordinator {
+    let mut all = Coordinator::new(rules, &[Some(span(PATIENCE)); 2], 0);
+    all.tick(clock(0));
+    all.progress(&last_records(0, 5_000));
+    all.progress(&last_records(1, 5_000));
+    for now in (0..=millis).step_by(200) {
+        all.tick(clock(now));
+    }
+    all
+}
+
+/// A machine sleeps for an hour, in which both partitions get an hour of records; then it reads one
+/// backlog behind the other.
+#[test]
+fn what_comes_while_the_machine_sleeps_is_not_late() {
+    let hour = 3_600_000;
+    for (before, all_idle) in [
+        (1_000, AllIdle::Hold),
+        (29_800, AllIdle::Hold),
+        (29_800, AllIdle::Advance(span(10_000))),
+        (40_000, AllIdle::Hold),
+    ] {
+        let mut all = silent_for(before, ProgressRules { all_idle, ..ProgressRules::default() });
+        let awake = before + hour;
+        assert_eq!(all.tick(clock(awake)), None, "{before} {all_idle:?}");
+        assert_eq!(all.tick(clock(awake + 200)), None, "{before} {all_idle:?}");
+        assert_eq!([0, 1].map(|partition| state(&all, partition)), [PartitionState::Active; 2]);
+        assert_eq!(all.progress(&records(0, 1_000_000)), None);
+        assert_eq!(all.progress(&last_records(0, hour)), None, "the other has not been read");
+        assert_eq!(all.progress(&records(1, 9_000)), Some(mark(9_000)));
+        assert_eq!(all.progress(&last_records(1, hour - 7)), Some(mark(hour - 7)));
+        // Silent again, and seen to be, both are idle.
+        for now in (awake..=awake + PATIENCE + 400).step_by(200) {
+            all.tick(clock(now));
+        }
+        assert_eq!([0, 1].map(|partition| state(&all, partition)), [PartitionState::Idle; 2]);
+    }
+}
+
+#[test]
+fn the_clock_leads_again_when_nothing_has_come_while_the_machine_slept() {
+    let rules =
+        ProgressRules { all_idle: AllIdle::Advance(span(10_000)), ..ProgressRules::default() };
+    let mut all = silent_for(40_000, rules);
+    assert_eq!(all.watermark(), mark(30_000));
+    for (now, risen) in (0..=30).map(|second| (1_000_000 + second * 1_000, second == 30)) {
+        let expected = risen.then(|| mark(now - 10_000));
+        assert_eq!(all.tick(clock(now)), expected, "{now}");
+    }
+}
+
+#[test]
+fn a_process_that_stalls_now_and_then_knows_who_is_silent() {
+    let mut all = silent_for(0, ProgressRules::default());
+    // Of each two seconds and a half, one counts.
+    for stall in 1..=30 {
+        assert_eq!(state(&all, 1), PartitionState::Active, "{stall}");
+        all.tick(clock(stall * 2_500));
+    }
+    assert_eq!(state(&all, 1), PartitionState::Idle);
+}
+
+#[test]
+fn windows_do_not_time_out_because_the_machine_slept() {
+    let rules = ProgressRules { close_after: Some(span(30_000)), ..ProgressRules::default() };
+    let mut all = silent_for(29_800, rules);
+    all.tick(clock(5_000_000));
+    assert_eq!(all.closes(), None);
+    assert!(all.standing().still >= span(4_000_000), "on the clock it has stood still");
+    for second in 1..30 {
+        all.tick(clock(5_000_000 + second * 1_000));
+        assert_eq!(all.closes(), None, "{second}");
+    }
+    all.tick(clock(5_030_000));
+    assert_eq!(all.closes().map(|cycle| cycle.number), Some(1));
 }
