@@ -8,7 +8,7 @@
 use super::Datagram;
 use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -210,14 +210,25 @@ fn read(socket: &UdpSocket, queue: &Queue, now_ms: impl Fn() -> i64) -> io::Resu
 fn socket_drops(address: SocketAddr) -> Option<u64> {
     let table = if address.is_ipv4() { "/proc/net/udp" } else { "/proc/net/udp6" };
     let table = std::fs::read_to_string(table).ok()?;
-    table.lines().find_map(|line| drops_of(line, address.port()))
+    let local = local_address(address);
+    table.lines().find_map(|line| drops_of(line, &local))
 }
 
-/// The drops that a line of the table gives, if it is about the socket at `port`.
-fn drops_of(line: &str, port: u16) -> Option<u64> {
+/// An address as the table has it: words of 32 bits, each in the order of this machine, and the port.
+fn local_address(address: SocketAddr) -> String {
+    let octets = match address.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let (words, _) = octets.as_chunks();
+    let words = words.iter().map(|word| format!("{:08X}", u32::from_ne_bytes(*word)));
+    format!("{}:{:04X}", words.collect::<String>(), address.port())
+}
+
+/// The drops that a line of the table gives, if it is about the socket at `local`.
+fn drops_of(line: &str, local: &str) -> Option<u64> {
     let mut columns = line.split_ascii_whitespace();
-    let (_, local) = columns.nth(1)?.rsplit_once(':')?;
-    if u16::from_str_radix(local, 16) != Ok(port) {
+    if columns.nth(1)? != local {
         return None;
     }
     columns.last()?.parse().ok()
@@ -281,10 +292,47 @@ mod tests {
     fn the_operating_system_counts_its_drops() {
         let line = "  123: 0100007F:0807 00000000:0000 07 00000000:00000000 00:00000000 00000000 \
                     0        0 4711 2 0000000000000000 42";
-        assert_eq!(drops_of(line, 2055), Some(42));
-        assert_eq!(drops_of(line, 2056), None);
-        assert_eq!(drops_of("  sl  local_address rem_address   st tx_queue", 2055), None);
-        assert_eq!(drops_of("", 2055), None);
+        for (local, drops) in [
+            ("0100007F:0807", Some(42)),
+            ("0100007F:0808", None),
+            // Another socket, at the same port of another address.
+            ("00000000:0807", None),
+            ("0200007F:0807", None),
+        ] {
+            assert_eq!(drops_of(line, local), drops, "{local}");
+        }
+        assert_eq!(drops_of("  sl  local_address rem_address   st tx_queue", "0:0"), None);
+        assert_eq!(drops_of("", "0:0"), None);
+    }
+
+    /// Lines of a machine that stores the lowest byte first.
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn addresses_are_as_the_table_has_them() {
+        for (address, local) in [
+            ("127.0.0.1:2055", "0100007F:0807"),
+            ("0.0.0.0:68", "00000000:0044"),
+            ("192.168.1.20:53", "1401A8C0:0035"),
+            ("[::1]:323", "00000000000000000000000001000000:0143"),
+            ("[fe80::1]:546", "000080FE000000000000000001000000:0222"),
+        ] {
+            assert_eq!(local_address(address.parse().unwrap()), local, "{address}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn drops_of_another_socket_at_the_same_port_are_not_its_own() {
+        let full = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = full.local_addr().unwrap().port();
+        let quiet = UdpSocket::bind(("127.0.0.2", port)).unwrap();
+        let sender = UdpSocket::bind(loopback()).unwrap();
+        let drops = |socket: &UdpSocket| socket_drops(socket.local_addr().unwrap());
+        for _ in 0..1_000 {
+            sender.send_to(&[7; 8_000], full.local_addr().unwrap()).unwrap();
+        }
+        assert!(drops(&full).unwrap() > 0);
+        assert_eq!(drops(&quiet), Some(0));
     }
 
     #[test]
