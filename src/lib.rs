@@ -17,6 +17,8 @@ pub mod config;
 mod drain;
 pub mod failure;
 pub mod generate;
+#[cfg(test)]
+mod golden;
 mod inputs;
 mod logs;
 mod metrics;

@@ -1,6 +1,9 @@
 //! The program from outside: what it prints where, and its exit codes.
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "place/lacking.rs"]
+mod lacking;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -87,7 +90,7 @@ fn the_environment_gives_variables() {
 
 #[test]
 fn output_that_cannot_be_written_is_exit_code_4_and_a_closed_pipe_is_none() {
-    if Path::new("/dev/full").exists() {
+    if lacking::has("/dev/full", Path::new("/dev/full").exists()) {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
         let output = nilometer(&["schema"]).stdout(full).stderr(Stdio::piped()).output();
         let output = output.expect("the program starts");

@@ -47,13 +47,9 @@ fn document() -> PlanDocument {
     PlanDocument::new(&load_text(("p.toml", PIPELINE), &[], &|_| None).unwrap())
 }
 
-/// Compares with a file of `src/plan/tests`; `BLESS=1` writes it.
+/// Compares with a file of `src/plan/tests`.
 fn golden(file: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plan/tests").join(file);
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, text).unwrap();
-    }
-    assert_eq!(text, std::fs::read_to_string(&path).unwrap());
+    crate::golden::golden(&[(&format!("src/plan/tests/{file}"), text)]);
 }
 
 #[test]
@@ -228,8 +224,45 @@ fn the_engine_shows_what_it_does_to_triggers() {
 #[test]
 fn graphs_have_every_stage_edge_and_sink() {
     let plan = document();
-    golden("plan.dot", &graph::dot(&plan));
-    golden("plan.mmd", &graph::mermaid(&plan));
+    let (dot, mermaid) = (graph::dot(&plan), graph::mermaid(&plan));
+    // Each stage reads one thing; two of them write panes, both to one sink.
+    let stages = ["hours", "best/all", "best", "total"];
+    assert_eq!(plan.stages.iter().map(|stage| &*stage.name).collect::<Vec<_>>(), stages);
+    let lines = |text: &str, is: &dyn Fn(&str) -> bool| text.lines().filter(|l| is(l)).count();
+    let nodes =
+        |text: &str| lines(text, &|line| line.contains("[shape = ") && !line.contains("node ["));
+    assert_eq!(nodes(&dot), 1 + stages.len() + 1, "{dot}");
+    let has = |text: &str, start: &str| lines(text, &|line| line.trim().starts_with(start));
+    for edge in [
+        r#""records" -> "hours" "#,
+        r#""records" -> "best/all" "#,
+        r#""best/all" -> "best" "#,
+        r#""best/all" -> "total" "#,
+        r#""hours" -> "sink stdout";"#,
+        r#""best" -> "sink stdout";"#,
+    ] {
+        assert_eq!(has(&dot, edge), 1, "{edge} in {dot}");
+    }
+    assert_eq!(lines(&dot, &|line| line.contains(" -> ")), 6, "{dot}");
+    let is_edge = |line: &str| line.contains(" --> ") || line.contains(" -.-> ");
+    for edge in [
+        "records --> s0",
+        "records --> s1",
+        "s1 --> s2",
+        "s1 -.-> s3",
+        "s0 --> out0",
+        "s2 --> out0",
+    ] {
+        assert_eq!(has(&mermaid, edge), 1, "{edge} in {mermaid}");
+    }
+    assert_eq!(lines(&mermaid, &is_edge), 6, "{mermaid}");
+    // Behind the line that says what it is.
+    let nodes = mermaid.lines().skip(1).filter(|line| !is_edge(line)).count();
+    assert_eq!(nodes, 1 + stages.len() + 1, "{mermaid}");
+    crate::golden::golden(&[
+        ("src/plan/tests/plan.dot", &dot),
+        ("src/plan/tests/plan.mmd", &mermaid),
+    ]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! those that are there. The plots in text on the same page are held against the transcripts, too.
 
 use crate::drawing::{Curve, paper};
+use crate::golden::golden;
 use crate::shipped::{Told, ToldPane, read};
 use nilometer_model::pane::Timing;
 use nilometer_model::time::{EventTime, Window};
@@ -233,6 +234,7 @@ fn draw(told: &Told, curve: Option<&Curve>) -> String {
 fn the_pictures_are_those_of_the_transcripts() {
     let actual = Curve::actual(&paper());
     let batch = Curve::lines(&[(0.0, 4.25), (8.0, 4.375)]);
+    let mut figures = Vec::new();
     for number in 6..=14 {
         let name = format!("figure_{number:02}");
         let curve = match number {
@@ -241,14 +243,10 @@ fn the_pictures_are_those_of_the_transcripts() {
             _ => Some(&actual),
         };
         let drawn = draw(&read(&name), curve);
-        let path = format!("{DOCS}figures/{name}.svg");
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::create_dir_all(format!("{DOCS}figures")).unwrap();
-            std::fs::write(&path, &drawn).unwrap();
-        }
-        let kept = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(kept, drawn, "{name} is not current: run this test with BLESS=1");
+        figures.push((format!("docs/figures/{name}.svg"), drawn));
     }
+    let figures: Vec<_> = figures.iter().map(|(path, drawn)| (&**path, &**drawn)).collect();
+    golden(&figures);
 }
 
 /// The columns of a plot in text: where 12:05 stands, and how far a minute goes.

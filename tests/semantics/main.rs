@@ -10,6 +10,8 @@ mod drawing;
 mod edges;
 mod engines;
 mod figures;
+#[path = "../../src/golden.rs"]
+mod golden;
 mod grammar;
 mod kit;
 mod merging;
