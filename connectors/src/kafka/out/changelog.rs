@@ -57,15 +57,31 @@ impl Entries {
     }
 }
 
-/// Reads `topic`: to its end, or, where there is a claim to wait for, until that claim is seen. Says
-/// what the brokers said if they cannot be read from now.
+/// A claim that is to be seen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Awaited {
+    pub(crate) claim: Claim,
+    /// Where it was put, if the brokers said so.
+    pub(crate) offset: Option<i64>,
+}
+
+impl Awaited {
+    /// Whether the last claim, read at `offset`, is this one, or lies behind it: then compaction may
+    /// have left only that.
+    fn is_answered(self, claim: Option<Claim>, offset: i64) -> bool {
+        claim == Some(self.claim) || self.offset.is_some_and(|put| offset > put)
+    }
+}
+
+/// Reads `topic`: to its end, or, where there is a claim to wait for, until that claim is seen, or one
+/// behind it. Says what the brokers said if they cannot be read from now.
 ///
 /// # Errors
 /// The client cannot be made.
 pub(crate) fn read(
     (client, topic): (&ClientSettings, &str),
     keys: &Keys,
-    awaited: Option<Claim>,
+    awaited: Option<Awaited>,
 ) -> Result<Result<Entries, RDKafkaErrorCode>, KafkaError> {
     let text = |text: &str| text.to_owned();
     let own = [
@@ -86,8 +102,12 @@ pub(crate) fn read(
             None => {}
             Some(Ok(record)) => {
                 let (key, value) = (record.key(), record.payload());
-                entries.take(keys, key.unwrap_or_default(), value.unwrap_or_default());
-                if awaited.is_some() && entries.claim == awaited {
+                let key = key.unwrap_or_default();
+                entries.take(keys, key, value.unwrap_or_default());
+                let is_claim = key == keys.claim.as_bytes();
+                let answers =
+                    |awaited: Awaited| awaited.is_answered(entries.claim, record.offset());
+                if is_claim && awaited.is_some_and(answers) {
                     return Ok(Ok(entries));
                 }
             }
@@ -104,6 +124,46 @@ pub(crate) fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdkafka::ClientConfig;
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+
+    #[test]
+    fn a_claim_is_awaited_until_it_or_one_behind_it_is_seen() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("log", 1, 1).unwrap();
+        let brokers = cluster.bootstrap_servers();
+        let producer: BaseProducer =
+            ClientConfig::new().set("bootstrap.servers", &brokers).create().unwrap();
+        let keys = Keys { stamp: "stamp/out/n".into(), claim: "claim/out/n".into() };
+        let claim = |incarnation| Claim { incarnation, number: 1 };
+        for (key, incarnation) in [
+            ("claim/out/n", 1),
+            ("claim/out/n", 2),
+            ("claim/other/n", 9),
+            // Here was one that compaction has removed.
+            ("else", 9),
+            ("claim/out/n", 4),
+        ] {
+            let value = serde_json::to_vec(&claim(incarnation)).unwrap();
+            let record = BaseRecord::to("log").partition(PARTITION).key(key).payload(&value);
+            producer.send(record).unwrap();
+        }
+        producer.flush(Duration::from_secs(20)).unwrap();
+        let client = ClientSettings { brokers: brokers.into(), options: Vec::new() };
+        for (incarnation, offset, seen) in [
+            (1, Some(0), 1),
+            (2, Some(1), 2),
+            (2, None, 2),
+            (3, Some(3), 4),
+            (4, Some(4), 4),
+            (4, None, 4),
+        ] {
+            let awaited = Awaited { claim: claim(incarnation), offset };
+            let entries = read((&client, "log"), &keys, Some(awaited)).unwrap().unwrap();
+            assert_eq!(entries.claim, Some(claim(seen)), "{awaited:?}");
+        }
+    }
 
     #[test]
     fn the_last_entries_of_a_sink_count() {

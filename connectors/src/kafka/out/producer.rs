@@ -8,9 +8,11 @@ use crate::kafka::client::{KafkaError, Trouble, not_made};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::{ClientContext, DefaultClientContext};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
+use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, DeliveryResult, Producer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 use std::pin::pin;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -35,6 +37,8 @@ struct Heard {
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
     heard: Mutex<Heard>,
+    /// Offset of the record that was taken last, plus one; 0 where the brokers did not say.
+    behind: AtomicI64,
 }
 
 impl Listener {
@@ -45,6 +49,11 @@ impl Listener {
     /// Why a record was not taken, if one was not.
     pub(crate) fn take_refusal(&self) -> Option<RDKafkaErrorCode> {
         self.lock().refusal.take()
+    }
+
+    /// Offset of the record that was taken last, if the brokers said so.
+    pub(crate) fn offset(&self) -> Option<i64> {
+        self.behind.load(Ordering::Relaxed).checked_sub(1).filter(|offset| *offset >= 0)
     }
 }
 
@@ -65,9 +74,14 @@ impl ProducerContext for Listener {
     type DeliveryOpaque = ();
 
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        if let Err((error, _)) = result {
-            let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
-            self.lock().refusal.get_or_insert(code);
+        match result {
+            Ok(taken) => {
+                self.behind.store(taken.offset().saturating_add(1).max(0), Ordering::Relaxed);
+            }
+            Err((error, _)) => {
+                let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+                self.lock().refusal.get_or_insert(code);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@
 //! the same name has been shut out, and while nobody else has the name.
 
 use super::carrier::{Carried, Carrier, Offsets, list};
-use super::changelog::{self, Entries, Keys, PARTITION, PLAN};
+use super::changelog::{self, Awaited, Entries, Keys, PARTITION, PLAN};
 use super::failure::{Failure, is_fatal, is_to_go_on};
 use super::producer::{ANSWER, Link, code_of, is_for_good, send};
 use super::repeats::send_all;
@@ -316,23 +316,28 @@ impl Transactions {
             if stamped > number {
                 return Err(self.strange((stamped, number)));
             }
-            if let Err(failure) = self.begin() {
-                self.digest = Digest::default();
-                self.recover(failure)?;
-                continue;
+            let offset = match self.begin() {
+                Ok(offset) => offset,
+                Err(failure) => {
+                    self.digest = Digest::default();
+                    self.recover(failure)?;
+                    continue;
+                }
+            };
+            let entries = self.read(Some(Awaited { claim: self.claim, offset }))?;
+            if entries.claim != Some(self.claim) {
+                return Err(KafkaError::Superseded { id: self.id.as_str().into() });
             }
-            let entries = self.read(Some(self.claim))?;
-            if entries.claim == Some(self.claim) {
-                self.last = entries.stamp;
-                self.stage = Stage::Ready;
-                self.link.works();
-            }
+            self.last = entries.stamp;
+            self.stage = Stage::Ready;
+            self.link.works();
         }
         Ok(())
     }
 
-    /// Shuts out whoever had the name before, and says who has it now.
-    fn begin(&mut self) -> Result<(), Failure> {
+    /// Shuts out whoever had the name before, and says who has it now; at which offset, if the brokers
+    /// told.
+    fn begin(&mut self) -> Result<Option<i64>, Failure> {
         let changelog = self.changelog.clone();
         loop {
             match self.link.producer()?.init_transactions(ANSWER) {
@@ -347,10 +352,11 @@ impl Transactions {
         if let Some(refusal) = self.link.settle()? {
             return Err(Failure::Record(refusal));
         }
+        let offset = self.link.producer()?.context().offset();
         let stage = self.stage;
         self.commit()?;
         self.stage = stage;
-        Ok(())
+        Ok(offset)
     }
 
     /// A process that was shut out looks whether another has taken the name: it must not take it back.
@@ -366,7 +372,7 @@ impl Transactions {
         Ok(())
     }
 
-    fn read(&mut self, awaited: Option<Claim>) -> Result<Entries, KafkaError> {
+    fn read(&mut self, awaited: Option<Awaited>) -> Result<Entries, KafkaError> {
         loop {
             let place = (&self.link.settings.client, self.changelog.as_str());
             match changelog::read(place, &self.keys, awaited)? {
