@@ -111,7 +111,7 @@ impl FlowFeed {
             }
         }
         self.tell(&mut out.account);
-        out.letters.iter().skip(before).map(|letter| letter.bytes()).sum()
+        out.letter_bytes(before)
     }
 
     /// Passes on what the decoder has counted since the last time.

@@ -190,6 +190,11 @@ impl Polled {
         }
     }
 
+    /// Bytes of the letters from the one with this index on.
+    pub(crate) fn letter_bytes(&self, first: usize) -> usize {
+        self.letters.iter().skip(first).map(DeadLetter::bytes).sum()
+    }
+
     /// Most bytes of letters that one poll leaves: a source then ends the poll early.
     pub const LETTER_BYTES_MAX: usize = 1 << 20;
 }

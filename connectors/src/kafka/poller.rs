@@ -288,16 +288,24 @@ impl Poller {
     fn turn(&mut self) {
         let state = self.queue.lock();
         let Some(turn) = self.valve.turn(state.bytes) else { return };
-        self.calm = 0;
         let open = state.partitions.iter().zip(&self.tracks);
         let is_open =
             |known: &Known, track: &Track| !known.is_finished && track.is_ours && !track.is_held;
         let open = open.filter(|(known, track)| is_open(known, track));
         let names = list(&open.map(|(known, _)| known.place()).collect::<Vec<_>>());
         drop(state);
+        self.turn_to(turn, &names);
+    }
+
+    /// Pauses partitions, or lets them go on.
+    fn turn_to(&mut self, turn: Turn, partitions: &TopicPartitionList) {
+        if partitions.count() == 0 {
+            return;
+        }
+        self.calm = 0;
         let turned = match turn {
-            Turn::Close => self.consumer.pause(&names),
-            Turn::Open => self.consumer.resume(&names),
+            Turn::Close => self.consumer.pause(partitions),
+            Turn::Open => self.consumer.resume(partitions),
         };
         if let Err(error) = turned {
             self.say(format!("cannot pause or go on: {error}"));
@@ -318,17 +326,10 @@ impl Poller {
             list.add_partition(&known.topic, known.partition);
         }
         drop(state);
-        if wait.count() == 0 && go.count() == 0 {
-            return;
-        }
-        self.calm = 0;
-        let mut turned = self.consumer.pause(&wait);
+        self.turn_to(Turn::Close, &wait);
         // While the valve is closed, nothing goes on; when it opens, they do.
         if !self.valve.is_closed() {
-            turned = turned.and(self.consumer.resume(&go));
-        }
-        if let Err(error) = turned {
-            self.say(format!("cannot pause or go on: {error}"));
+            self.turn_to(Turn::Open, &go);
         }
     }
 

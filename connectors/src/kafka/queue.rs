@@ -112,6 +112,8 @@ pub(crate) struct Known {
     pub(crate) is_finished: bool,
     /// Records in the queue.
     pub(crate) waiting: usize,
+    /// Where it goes on instead, behind so many records that are to come out of the queue first.
+    pub(crate) leap: Option<(usize, i64)>,
 }
 
 impl Known {
@@ -133,6 +135,31 @@ impl Known {
             is_at_end: false,
             is_finished: until.is_some_and(|until| next >= until),
             waiting: 0,
+            leap: None,
+        }
+    }
+
+    /// The brokers give what is at `next` behind what is in the queue.
+    pub(crate) fn leap_to(&mut self, next: i64) {
+        self.leap = Some((self.waiting, next));
+        self.leap();
+    }
+
+    /// The record at `offset` comes out of the queue.
+    pub(crate) fn take(&mut self, offset: i64) {
+        // Not the higher one: a topic that was made anew begins again.
+        self.next = offset.saturating_add(1);
+        self.waiting = self.waiting.saturating_sub(1);
+        if let Some((before, _)) = &mut self.leap {
+            *before = before.saturating_sub(1);
+        }
+        self.leap();
+    }
+
+    fn leap(&mut self) {
+        if let Some((_, next)) = self.leap.take_if(|(before, _)| *before == 0) {
+            self.next = next;
+            self.stored = next;
         }
     }
 
@@ -276,6 +303,41 @@ mod tests {
             assert_eq!(known.is_at_end, is_at_end, "{stand:?} {next}");
         }
         assert!(known.is_finished);
+    }
+
+    /// Of a topic that is made anew, or has lost records, while some of before wait.
+    #[test]
+    fn a_partition_goes_on_elsewhere_behind_what_waits() {
+        let begun = |next, waiting| Known { waiting, ..Known::begun((&"t".into(), 0), next, None) };
+        for (next, waiting, leap, taken, expected) in [
+            // Nothing waits: at once.
+            (7, 0, 0, &[][..], (0, 0)),
+            (7, 0, 90, &[], (90, 90)),
+            // The offsets of records, and where it stands then: what is next, and what is stored.
+            (7, 2, 0, &[], (7, 7)),
+            (7, 2, 0, &[7], (8, 7)),
+            (7, 2, 0, &[7, 8], (0, 0)),
+            (7, 2, 90, &[7, 8], (90, 90)),
+            // The last ones are of the new topic, and in the queue before the others come out of it.
+            (7, 3, 0, &[7, 8, 9, 0], (1, 0)),
+            (7, 2, 0, &[7, 8, 0, 1], (2, 0)),
+        ] {
+            let mut known = begun(next, waiting);
+            known.leap_to(leap);
+            known.waiting += taken.len().saturating_sub(waiting);
+            taken.iter().for_each(|offset| known.take(*offset));
+            assert_eq!((known.next, known.stored), expected, "{next} {waiting} {leap} {taken:?}");
+            assert_eq!(known.waiting, waiting.saturating_sub(taken.len()));
+        }
+        // Made anew twice.
+        let mut known = begun(7, 1);
+        known.leap_to(3);
+        known.waiting += 1;
+        known.leap_to(0);
+        for (offset, next) in [(7, 8), (3, 0), (0, 1)] {
+            known.take(offset);
+            assert_eq!(known.next, next);
+        }
     }
 
     #[test]

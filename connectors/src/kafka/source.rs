@@ -183,15 +183,12 @@ impl KafkaSource {
     }
 
     /// Makes records of what is open, until `read_max` have been read or letters are enough.
-    fn read(&mut self, read_max: u64, out: &mut Polled) {
-        let first = out.letters.len();
+    fn read(&mut self, (read_max, letter_bytes): (u64, &mut usize), out: &mut Polled) {
         let begun = self.open.1;
         let ends = self.ends();
         let (chunk, read) = (&self.open.0, &mut self.open.1);
         while let Some(raw) = chunk.records.get(*read) {
-            let letters =
-                out.letters.iter().skip(first).map(|letter| letter.bytes()).sum::<usize>();
-            if out.account.read >= read_max || letters >= Polled::LETTER_BYTES_MAX {
+            if out.account.read >= read_max || *letter_bytes >= Polled::LETTER_BYTES_MAX {
                 break;
             }
             *read += 1;
@@ -199,7 +196,9 @@ impl KafkaSource {
             let Some(origin) = self.origins.get(raw.partition) else { continue };
             // Behind the end of what is to be read.
             if end.is_none_or(|end| raw.offset < end) {
+                let letters = out.letters.len();
                 self.decoder.take((chunk, raw), origin, out);
+                *letter_bytes += out.letter_bytes(letters);
                 if let Some(context) = chunk.context(raw) {
                     out.contexts.add(context.clone());
                 }
@@ -209,8 +208,7 @@ impl KafkaSource {
         let mut state = self.queue.lock();
         for raw in done {
             if let Some(known) = state.partitions.get_mut(raw.partition) {
-                known.next = known.next.max(raw.offset.saturating_add(1));
-                known.waiting = known.waiting.saturating_sub(1);
+                known.take(raw.offset);
             }
         }
     }
@@ -285,11 +283,11 @@ impl Source for KafkaSource {
     fn poll(&mut self, records_max: usize, out: &mut Polled) -> Result<State, SourceError> {
         self.start()?;
         let read_max = out.account.read.saturating_add(records_max as u64);
-        let mut patience = PATIENCE;
+        let (mut patience, mut letter_bytes) = (PATIENCE, 0);
         loop {
             self.take_chunk(patience, out)?;
             let before = self.open.1;
-            self.read(read_max, out);
+            self.read((read_max, &mut letter_bytes), out);
             let is_used_up = self.open.1 >= self.open.0.records.len();
             if before == self.open.1 || !is_used_up {
                 break;
@@ -379,31 +377,4 @@ impl Drop for KafkaSource {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_at_its_end_before_all_partitions_are_known() {
-        use State::{End, More, Pending};
-        let known = |number, next, is_at_end| Known {
-            is_at_end,
-            ..Known::begun((&"t".into(), number), next, Some(9))
-        };
-        let (finished, silent, begun) = (known(0, 9, false), known(1, 5, true), known(2, 5, false));
-        for (partitions, is_complete, is_bounded, each, all) in [
-            (vec![], true, true, vec![], More),
-            (vec![&finished], false, true, vec![More], More),
-            (vec![&finished, &silent], false, true, vec![More, More], More),
-            (vec![&finished], true, true, vec![End], End),
-            (vec![&finished, &silent], true, true, vec![End, Pending], Pending),
-            (vec![&finished, &silent, &begun], true, true, vec![End, Pending, More], More),
-            (vec![&silent], true, false, vec![Pending], Pending),
-        ] {
-            let partitions = partitions.into_iter().cloned().collect();
-            let state = queue::State { partitions, is_complete, ..queue::State::default() };
-            let mut found = vec![End; 9];
-            assert_eq!(stands(&state, is_bounded, &mut found), all, "{each:?} {is_complete}");
-            assert_eq!(found, each, "{is_complete}");
-        }
-    }
-}
+mod tests;

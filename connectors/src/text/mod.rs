@@ -233,8 +233,7 @@ impl Source for TextFiles {
             };
             let letters = out.letters.len();
             let piece = self.reader.next(file, &mut budget, out);
-            letter_bytes +=
-                out.letters.iter().skip(letters).map(|letter| letter.bytes()).sum::<usize>();
+            letter_bytes += out.letter_bytes(letters);
             let origin = &file.origin;
             match piece.map_err(|source| unreadable(Path::new(&**origin), source))? {
                 Piece::End => self.close(out),

@@ -1,7 +1,7 @@
 //! Where partitions are read from: where one begins, where it goes on, and what the brokers no longer
 //! have of it.
 
-use super::{ANSWER, Poller, Track, list};
+use super::{ANSWER, Poller, Track, Turn, list};
 use crate::kafka::ears::names;
 use crate::kafka::partitions::{Log, Place, Start, Until};
 use crate::kafka::queue::{Known, name};
@@ -38,9 +38,9 @@ impl Poller {
                 return self.say(format!("cannot begin to read: {error}; tries again"));
             }
         };
-        if self.valve.is_closed() {
-            self.consumer.pause(&reading).ok();
-        }
+        // Those that were paused stay so across assignments.
+        let turn = if self.valve.is_closed() { Turn::Close } else { Turn::Open };
+        self.turn_to(turn, &reading);
         self.has_read |= !begun_names.is_empty();
         self.tell_gained(&begun_names);
         if let Some(carrier) = &self.settings.carrier {
@@ -124,13 +124,10 @@ impl Poller {
         let is_elsewhere = track.next != next;
         *track = Track { next, is_ours: true, is_held: false };
         let mut state = self.queue.lock();
-        // Else what is read from the queue moves it.
         if let Some(known) = state.partitions.get_mut(number)
             && is_elsewhere
-            && known.waiting == 0
         {
-            known.next = next;
-            known.stored = next;
+            known.leap_to(next);
         }
     }
 

@@ -170,7 +170,7 @@ impl Poller {
         })
     }
 
-    /// Begins with `begun`, and goes on with the rest. All of them are open then.
+    /// Begins with `begun`, and goes on with the rest; which partitions were assigned with it.
     pub(super) fn assign(&mut self, begun: TopicPartitionList) -> KafkaResult<TopicPartitionList> {
         if !self.is_shared() {
             return self.consumer.incremental_assign(&begun).map(|()| begun);
@@ -183,9 +183,6 @@ impl Poller {
                 all.add_partition_offset(&known.topic, known.partition, next)?;
             }
         }
-        self.calm = 0;
-        self.consumer.assign(&all)?;
-        // They stay paused across assignments.
-        self.consumer.resume(&all).map(|()| all)
+        self.consumer.assign(&all).map(|()| all)
     }
 }

@@ -1,0 +1,137 @@
+//! The source of topics: where it stands, what it makes of the queue, and what becomes of it when
+//! its group lets it down.
+
+use super::*;
+use crate::kafka::client::{ClientOption, OptionValue};
+use crate::source::Change::{Gained, Lost};
+use crate::text::{RecordSchema, TimeUnit};
+use rdkafka::ClientConfig;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use std::time::Instant;
+
+const PATIENT: Duration = Duration::from_secs(30);
+
+/// A source of topic `t`, whose records are none: their values are no JSON.
+fn source(
+    brokers: &str,
+    options: &[(&str, &str)],
+    queue_bytes_max: usize,
+) -> (KafkaSource, Polled) {
+    let options = options.iter().map(|(name, value)| ClientOption {
+        name: (*name).into(),
+        value: OptionValue::Text((*value).into()),
+    });
+    let schema =
+        RecordSchema { time: "ts".into(), time_unit: TimeUnit::Millis, fields: Vec::new() };
+    let settings = KafkaSettings {
+        client: ClientSettings { brokers: brokers.into(), options: options.collect() },
+        topics: vec!["t".into()],
+        group: "g".into(),
+        instance: "n".into(),
+        nodes: 1,
+        format: KafkaFormat::Json { schema, time: RecordTime::Field },
+        record_bytes_max: 1 << 20,
+        start: Start::Earliest,
+        until: None,
+        queue_bytes_max,
+        carrier: None,
+        is_traced: false,
+    };
+    let layout = Arc::new(RowLayout::new([]));
+    let source = KafkaSource::open(settings, &layout, Arc::default()).unwrap();
+    (source, Polled::new(layout, true))
+}
+
+/// The group takes everything away while the queue is full, and the queue drains before it gives
+/// anything back.
+#[test]
+fn what_is_lost_while_it_is_paused_goes_on_when_it_comes_back() {
+    const RECORDS: u64 = 400;
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("t", 1, 1).unwrap();
+    let brokers = cluster.bootstrap_servers();
+    let producer: BaseProducer =
+        ClientConfig::new().set("bootstrap.servers", &brokers).create().unwrap();
+    let value = "x".repeat(4 << 10);
+    for _ in 0..RECORDS {
+        producer.send(BaseRecord::<str, _>::to("t").partition(0).payload(&value)).unwrap();
+    }
+    producer.flush(PATIENT).unwrap();
+    // The mock group waits for a second less than a session before it gives partitions again, and for
+    // three seconds before it does so first.
+    let options = [("session.timeout.ms", "5000"), ("heartbeat.interval.ms", "100")];
+    let (mut source, mut out) = source(&brokers, &options, 1);
+    let since = Instant::now();
+    while out.account.read == 0 && since.elapsed() < PATIENT {
+        source.poll(1, &mut out).unwrap();
+    }
+    // Behind the open chunk there is another one: it is full.
+    assert!(source.queue.wait(PATIENT, |state| state.bytes > 0).bytes > 0);
+    let unknown = RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID;
+    cluster.request_errors(RDKafkaApiKey::Heartbeat, &[unknown]);
+    let is_lost = |state: &queue::State| !state.rebalances.is_empty();
+    drop(source.queue.wait(PATIENT, is_lost));
+    while out.account.read < RECORDS && since.elapsed() < PATIENT {
+        source.poll(usize::MAX, &mut out).unwrap();
+        out.letters.clear();
+    }
+    assert_eq!(out.account.read, RECORDS, "{:?}", out.notices);
+    let changes: Vec<_> = out.rebalances.iter().map(|rebalance| rebalance.change).collect();
+    assert_eq!(changes, [Gained, Lost, Gained]);
+}
+
+#[test]
+fn a_poll_leaves_few_letters_however_much_waits() {
+    let (mut source, mut out) = source("127.0.0.1:1", &[], 1 << 20);
+    // Nobody polls: the queue is filled by hand.
+    source.waiting = None;
+    let (value, begun) = (vec![b'x'; 1 << 10], Known::begun((&"t".into(), 0), 0, None));
+    let mut state = source.queue.lock();
+    state.has_stopped = true;
+    state.partitions.push(Known { waiting: 3_000, ..begun });
+    for first in [0, 1_000, 2_000] {
+        let mut chunk = Chunk::default();
+        (first..first + 1_000).for_each(|at| chunk.push((0, at, None), None, Some(&value)));
+        state.chunks.push_back(chunk);
+    }
+    drop(state);
+    let mut read = 0;
+    while read < 3_000 {
+        assert_eq!(source.poll(usize::MAX, &mut out).unwrap(), State::More);
+        let last = out.letters.last().unwrap().bytes();
+        let bytes = out.letter_bytes(0);
+        let is_bounded = bytes < Polled::LETTER_BYTES_MAX + last;
+        assert!(is_bounded && out.account.read > read, "{bytes} {}", out.account.read);
+        read = out.account.read;
+        assert_eq!(source.queue.lock().partitions[0].next, read as i64);
+        out.letters.clear();
+    }
+    assert_eq!(read, 3_000);
+}
+
+#[test]
+fn nothing_is_at_its_end_before_all_partitions_are_known() {
+    use State::{End, More, Pending};
+    let known = |number, next, is_at_end| Known {
+        is_at_end,
+        ..Known::begun((&"t".into(), number), next, Some(9))
+    };
+    let (finished, silent, begun) = (known(0, 9, false), known(1, 5, true), known(2, 5, false));
+    for (partitions, is_complete, is_bounded, each, all) in [
+        (vec![], true, true, vec![], More),
+        (vec![&finished], false, true, vec![More], More),
+        (vec![&finished, &silent], false, true, vec![More, More], More),
+        (vec![&finished], true, true, vec![End], End),
+        (vec![&finished, &silent], true, true, vec![End, Pending], Pending),
+        (vec![&finished, &silent, &begun], true, true, vec![End, Pending, More], More),
+        (vec![&silent], true, false, vec![Pending], Pending),
+    ] {
+        let partitions = partitions.into_iter().cloned().collect();
+        let state = queue::State { partitions, is_complete, ..queue::State::default() };
+        let mut found = vec![End; 9];
+        assert_eq!(stands(&state, is_bounded, &mut found), all, "{each:?} {is_complete}");
+        assert_eq!(found, each, "{is_complete}");
+    }
+}
