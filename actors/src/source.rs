@@ -68,6 +68,8 @@ pub(crate) struct SourceActor {
     /// Which of its partitions held it back when that was told last.
     pub(crate) holder: Option<u32>,
     pub(crate) spans: SourceSpans,
+    /// Whether letters of its have been written since they were handed over last.
+    pub(crate) has_letters: bool,
     pub(crate) links: SourceLinks,
 }
 
@@ -232,6 +234,15 @@ impl SourceActor {
         if !letters.is_empty() {
             with_file(&mut self.links, |file| file.write(letters));
             letters.clear();
+            self.has_letters = true;
+        }
+    }
+
+    /// Hands over the letters that it has written. A source without any does not wait for those of
+    /// others, which may take for ever.
+    fn flush_letters(&mut self) {
+        if std::mem::take(&mut self.has_letters) {
+            with_file(&mut self.links, dead_letter::DeadLetters::flush);
         }
     }
 
@@ -257,7 +268,7 @@ impl SourceActor {
     }
 
     fn report_end(&mut self, is_finished: bool) {
-        with_file(&mut self.links, dead_letter::DeadLetters::flush);
+        self.flush_letters();
         self.publish_figures();
         let (name, account) = (self.name.clone(), self.polled.account.clone());
         let partitions = self.partitions();
@@ -296,7 +307,7 @@ impl Handler<Tick> for SourceActor {
     type Result = ();
 
     fn handle(&mut self, Tick(now): Tick, ctx: &mut Self::Context) {
-        with_file(&mut self.links, dead_letter::DeadLetters::flush);
+        self.flush_letters();
         self.machine.tick(now);
         self.forward_since(Stopwatch::start(), ctx);
         self.publish_figures();
@@ -339,7 +350,7 @@ impl Handler<EpochBegun> for SourceActor {
 
     fn handle(&mut self, _: EpochBegun, ctx: &mut Self::Context) {
         // What is read behind the epoch is not read again: its letters are to be there.
-        with_file(&mut self.links, dead_letter::DeadLetters::flush);
+        self.flush_letters();
         let Some(store) = &self.links.store else { return };
         let span = self.spans.open_cut(&self.name);
         let cut = self.machine.cut(self.before.clone(), || self.source_cut());

@@ -365,6 +365,7 @@ impl Wiring {
                 since: Stopwatch::start(),
                 holder: None,
                 spans,
+                has_letters: false,
                 links,
             });
         }

@@ -18,7 +18,9 @@ use nilometer_model::plan::Plan;
 use nilometer_model::row::{Field, RowBatch};
 use nilometer_model::symbol::Symbols;
 use nilometer_model::value::{Datum, Type};
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -187,18 +189,22 @@ fn a_stage_that_cannot_go_on_ends_the_run_and_its_records_stay_in_flight() {
     assert_eq!(outcome.records().in_flight(), Some(3));
 }
 
-#[test]
-fn what_the_filter_leaves_out_and_what_it_cannot_judge_are_counted() {
-    let plan = planned(&job());
-    let symbols = Arc::new(Symbols::default());
-    // 10 / (v - 1) > 0: no value for v = 1, false for v = 0.
+/// The filter 10 / (v - 1) > 0: it has no value for v = 1, and is false for v = 0.
+fn filter() -> TypedExpr {
     let int = |number| TypedExpr::literal(Literal::Int(number));
     let number = |operator, left, right| {
         TypedExpr::binary(Binary::Arithmetic(operator), left, right).unwrap()
     };
     let v = TypedExpr::field(&Field::new("v", Type::I64));
     let quotient = number(Arithmetic::Divide, int(10), number(Arithmetic::Subtract, v, int(1)));
-    let filter = TypedExpr::binary(Binary::Compare(Relation::Greater), quotient, int(0)).unwrap();
+    TypedExpr::binary(Binary::Compare(Relation::Greater), quotient, int(0)).unwrap()
+}
+
+#[test]
+fn what_the_filter_leaves_out_and_what_it_cannot_judge_are_counted() {
+    let plan = planned(&job());
+    let symbols = Arc::new(Symbols::default());
+    let filter = filter();
     let records: Vec<Record> = (0..30).map(|n| (n, 1, 1, n % 3)).collect();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("dead.ndjson");
@@ -223,4 +229,49 @@ fn what_the_filter_leaves_out_and_what_it_cannot_judge_are_counted() {
     let letters = std::fs::read_to_string(path).unwrap();
     assert_eq!(letters.lines().count(), 10);
     assert!(letters.lines().next().unwrap().contains(r#""origin":"s0","record":2,"#), "{letters}");
+}
+
+#[test]
+fn letters_that_nobody_takes_hold_up_only_who_wrote_them() {
+    const REJECTED: i64 = 2_000;
+    let plan = planned(&job());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("dead.ndjson");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    // Open to both sides, so that neither waits for the other.
+    let mut pipe = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let (release, released) = channel::<()>();
+    let records: Vec<Record> = (0..REJECTED).map(|time| (time, 1, 1, 1)).collect();
+    let ten: Vec<Record> = (0..10).map(|time| (time, 1, 1, 2)).collect();
+    let ten = batch(&plan, &ten);
+    let late = std::iter::once_with(move || {
+        released.recv().unwrap();
+        Some(ten)
+    });
+    let sources: Vec<Box<dyn Source>> =
+        vec![source(&plan, &records, 1_000), Box::new(MemorySource::new(late, None))];
+    let mut parts = parts(&plan, sources, vec![Got::default().sink()]);
+    let refinement = Refinement::bind(&[], Some(&filter()), &plan.row, &parts.symbols).unwrap();
+    parts.refinement = Arc::new(refinement);
+    parts.dead_letters = Some(DeadLetters::new(Some(DeadLetterFile::create(&path).unwrap()), None));
+    let outcome = in_system(async {
+        let node = Node::start(parts).unwrap();
+        // Once the first letter has come through, the others fill the pipe, and the first source waits.
+        let first = tokio::task::spawn_blocking(move || pipe.read_exact(&mut [0]).map(|()| pipe));
+        let pipe = first.await.unwrap().unwrap();
+        release.send(()).unwrap();
+        while !node.meters().sources()[1].figures().has_ended {
+            tokio::task::yield_now().await;
+        }
+        assert!(!node.meters().sources()[0].figures().has_ended);
+        let rest = BufReader::new(pipe).lines().take(REJECTED as usize);
+        let rest = tokio::task::spawn_blocking(move || rest.map_while(Result::ok).count());
+        let outcome = node.finish().await;
+        assert_eq!(rest.await.unwrap(), REJECTED as usize);
+        outcome
+    });
+    check(&outcome);
+    let account = outcome.records();
+    assert_eq!(account.dead_lettered.get("expression"), REJECTED as u64);
+    assert_eq!(account.read, REJECTED as u64 + 10);
 }
