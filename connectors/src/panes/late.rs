@@ -58,13 +58,11 @@ impl Sink<LateBatch> for LateWriter {
     }
 
     fn take(&mut self, least: usize) -> Option<Held> {
-        let block = self.output.take(least)?;
-        Some(Held { block, begins: self.output.length() })
+        self.output.take(least)
     }
 
     fn publish(&mut self, block: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
-        self.output.publish(block, is_last)?;
-        Ok(Receipt::Taken)
+        self.output.publish(block, is_last)
     }
 }
 

@@ -4,7 +4,7 @@
 //! given back, stored, by whoever lets them be published.
 
 use super::{Delivery, PaneTarget};
-use crate::sink::{SinkError, create};
+use crate::sink::{Held, Receipt, SinkError, create};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -118,31 +118,27 @@ impl Output {
     }
 
     /// Takes the lines out that are held, if they are at least `least` bytes; `None` if they are not.
-    pub(crate) fn take(&mut self, least: usize) -> Option<Vec<u8>> {
-        let is_enough = self.lines.len() >= least;
-        (self.is_held && is_enough).then(|| std::mem::take(&mut self.lines).into_bytes())
+    pub(crate) fn take(&mut self, least: usize) -> Option<Held> {
+        if !self.is_held || self.lines.len() < least {
+            return None;
+        }
+        let begins = match &self.destination {
+            Destination::File(_, length) => Some(*length),
+            Destination::Other(_) => None,
+        };
+        Some(Held { block: std::mem::take(&mut self.lines).into_bytes(), begins })
     }
 
     /// Writes lines that were taken out; behind the last of them neither the process nor the machine
     /// can lose them.
-    pub(crate) fn publish(&mut self, lines: &[u8], is_last: bool) -> Result<(), SinkError> {
+    pub(crate) fn publish(&mut self, lines: &[u8], is_last: bool) -> Result<Receipt, SinkError> {
         self.write(lines)?;
-        if !is_last {
-            return Ok(());
-        }
         let written = match &mut self.destination {
+            _ if !is_last => Ok(()),
             Destination::File(file, _) => file.sync_data(),
             Destination::Other(writer) => writer.flush(),
         };
-        written.map_err(|source| self.error(source))
-    }
-
-    /// How long the file is; `None` if it is none.
-    pub(crate) fn length(&self) -> Option<u64> {
-        match &self.destination {
-            Destination::File(_, length) => Some(*length),
-            Destination::Other(_) => None,
-        }
+        written.map(|()| Receipt::Taken).map_err(|source| self.error(source))
     }
 
     fn hand_over(&mut self) -> Result<(), SinkError> {
