@@ -11,7 +11,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use std::time::Instant;
 
-const PATIENT: Duration = Duration::from_secs(30);
+const PATIENT: Duration = Duration::from_secs(60);
 
 /// A source of topic `t`, whose records are none: their values are no JSON.
 fn source(
