@@ -190,21 +190,20 @@ fn a_stage_that_cannot_go_on_ends_the_run_and_its_records_stay_in_flight() {
 }
 
 /// The filter 10 / (v - 1) > 0: it has no value for v = 1, and is false for v = 0.
-fn filter() -> TypedExpr {
+fn filter() -> Option<TypedExpr> {
     let int = |number| TypedExpr::literal(Literal::Int(number));
-    let number = |operator, left, right| {
-        TypedExpr::binary(Binary::Arithmetic(operator), left, right).unwrap()
-    };
+    let number =
+        |operator, left, right| TypedExpr::binary(Binary::Arithmetic(operator), left, right).ok();
     let v = TypedExpr::field(&Field::new("v", Type::I64));
-    let quotient = number(Arithmetic::Divide, int(10), number(Arithmetic::Subtract, v, int(1)));
-    TypedExpr::binary(Binary::Compare(Relation::Greater), quotient, int(0)).unwrap()
+    let quotient = number(Arithmetic::Divide, int(10), number(Arithmetic::Subtract, v, int(1))?)?;
+    TypedExpr::binary(Binary::Compare(Relation::Greater), quotient, int(0)).ok()
 }
 
 #[test]
 fn what_the_filter_leaves_out_and_what_it_cannot_judge_are_counted() {
     let plan = planned(&job());
     let symbols = Arc::new(Symbols::default());
-    let filter = filter();
+    let filter = filter().unwrap();
     let records: Vec<Record> = (0..30).map(|n| (n, 1, 1, n % 3)).collect();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("dead.ndjson");
@@ -251,7 +250,8 @@ fn letters_that_nobody_takes_hold_up_only_who_wrote_them() {
     let sources: Vec<Box<dyn Source>> =
         vec![source(&plan, &records, 1_000), Box::new(MemorySource::new(late, None))];
     let mut parts = parts(&plan, sources, vec![Got::default().sink()]);
-    let refinement = Refinement::bind(&[], Some(&filter()), &plan.row, &parts.symbols).unwrap();
+    let refinement =
+        Refinement::bind(&[], Some(&filter().unwrap()), &plan.row, &parts.symbols).unwrap();
     parts.refinement = Arc::new(refinement);
     parts.dead_letters = Some(DeadLetters::new(Some(DeadLetterFile::create(&path).unwrap()), None));
     let outcome = in_system(async {
