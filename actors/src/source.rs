@@ -20,7 +20,7 @@ use crate::shard::ShardActor;
 use crate::source_spans::SourceSpans;
 use crate::store::StoreActor;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
-use nilometer_connectors::account::Reason;
+use nilometer_connectors::account::{Reason, SourceAccount};
 use nilometer_connectors::dead_letter::{self, Place};
 use nilometer_connectors::panes::write_record;
 use nilometer_connectors::sink::SinkError;
@@ -58,9 +58,9 @@ pub(crate) struct SourceActor {
     pub(crate) skipped: Vec<BatchPlace>,
     pub(crate) polled: Polled,
     pub(crate) machine: SourceNode,
-    /// Where it stood before it read last, if that is stored and what it reads may have to wait for
-    /// its turn.
-    pub(crate) before: Option<SourceCut>,
+    /// Where its reader stood before it read last, if that is stored and what it reads may have to
+    /// wait for its turn. What it knows of records changes only with those that it hands on.
+    pub(crate) before: Option<(Position, SourceAccount)>,
     /// Its position in the epoch that is in flight, or in the last one.
     pub(crate) stored: Option<Vec<u8>>,
     /// Since when it was reading what it read last.
@@ -78,7 +78,7 @@ impl SourceActor {
         let Some(room) = self.machine.turn() else { return };
         self.since = Stopwatch::start();
         let may_wait = self.links.store.is_some() && self.machine.is_in_step();
-        self.before = may_wait.then(|| self.source_cut());
+        self.before = may_wait.then(|| self.stands());
         self.spans.begin(&mut self.polled);
         let stand = match self.poll(room) {
             Ok(state) => stand(state),
@@ -212,13 +212,19 @@ impl SourceActor {
         }
     }
 
-    /// Where it stands: behind everything that it has handed on.
+    /// Where its reader stands, and what it has counted.
+    fn stands(&self) -> (Position, SourceAccount) {
+        (self.reader.position(), self.polled.account.clone())
+    }
+
+    /// Where it is cut: behind everything that it has handed on.
     fn source_cut(&self) -> SourceCut {
-        let Position { bytes, is_exact } = self.reader.position();
+        let reader = self.machine.cut(self.before.clone(), || self.stands());
+        let (Position { bytes, is_exact }, account) = reader;
         SourceCut {
             position: bytes,
             is_exact,
-            account: self.polled.account.clone(),
+            account,
             estimates: self.machine.estimates().image(),
             cycle_records: self.machine.cycle_records(),
         }
@@ -353,7 +359,7 @@ impl Handler<EpochBegun> for SourceActor {
         self.flush_letters();
         let Some(store) = &self.links.store else { return };
         let span = self.spans.open_cut(&self.name);
-        let cut = self.machine.cut(self.before.clone(), || self.source_cut());
+        let cut = self.source_cut();
         deliver::part(store, source_pieces(&self.name, &cut).into());
         self.reader.cut(&cut.position);
         self.stored = Some(cut.position);

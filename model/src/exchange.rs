@@ -74,7 +74,7 @@ pub(crate) struct ExchangeEnds {
     router: Router,
     /// The last watermark that this shard has sent. Rises only.
     pub(crate) sent: Watermark,
-    /// The regrouping at the sending end; keeps nothing.
+    /// The regrouping at the sending end; keeps nothing but the window of the delta before.
     regroup: Shape,
     /// By sending shard: its watermark. The receiver's is the minimum.
     pub(crate) senders: Vec<Watermark>,
@@ -127,11 +127,8 @@ impl ExchangeEnds {
         for (source, window, from_values) in
             deltas.iter(parent.key.words(), parent.aggregates.words())
         {
-            let window = if input.same_window {
-                window
-            } else {
-                self.regroup.window.assign(window.start(), 0)
-            };
+            let window =
+                if input.same_window { window } else { self.regroup.window_at(window.start()) };
             for copy in &input.copies {
                 copy.key.pack(source, &mut key);
                 values.clear();

@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn numbers_are_used_again_and_the_room_of_a_burst_goes_with_the_last_actor() {
         let mut roster = Roster::default();
-        let mut insert =
+        let insert =
             |roster: &mut Roster<[u64; 1]>, key: u64| roster.insert(roster.hash(&[key]), [key]);
         let ids: Vec<_> = (0..5_000).map(|key| insert(&mut roster, key)).collect();
         let full = roster.index_bytes();

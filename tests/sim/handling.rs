@@ -3,7 +3,7 @@
 
 use crate::letters::{Letter, Who};
 use crate::node::Source;
-use crate::storing::{count, source_cut};
+use crate::storing::{count, stands};
 use crate::world::{LATE, PANES, SLEEP, World};
 use nilometer_model::node::credit::Taker;
 use nilometer_model::node::{FromCoordinator, FromShard, FromSource};
@@ -97,7 +97,7 @@ impl World {
             }
             Letter::Turn => source.node.turn().map(|room| {
                 let place = (&self.options.job, partition);
-                source.before = may_wait.then(|| source_cut(source));
+                source.before = may_wait.then(|| stands(source));
                 let Source { node, partition, batch, is_pending, account, .. } = &mut *source;
                 // A reader may give less than it could.
                 let room = self.dice.between(1, room.max(1) as i64) as usize;

@@ -4,7 +4,7 @@ use crate::letters::{Covered, Letter, Who};
 use crate::options::Options;
 use crate::partition::Partition;
 use crate::world::{LATE, PANES};
-use nilometer_actors::checkpoint::{Checkpoint, Piece, SourceCut, keep_within, restore_shards};
+use nilometer_actors::checkpoint::{Checkpoint, Piece, keep_within, restore_shards};
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::store::Store;
 use nilometer_model::epoch::{Barriers, Epoch, Schedule};
@@ -40,7 +40,7 @@ pub(crate) struct Source {
     pub(crate) handed_on: u64,
     pub(crate) account: SourceAccount,
     /// Where it stood before it read last, if that may be asked for.
-    pub(crate) before: Option<SourceCut>,
+    pub(crate) before: Option<(Vec<u8>, SourceAccount)>,
     /// Whether it would read nothing new before the clock ticks.
     pub(crate) is_pending: bool,
 }

@@ -37,12 +37,18 @@ pub(crate) fn source_name(source: usize) -> String {
     format!("s{source}")
 }
 
-/// Where a source stands: behind everything that it has handed on.
-pub(crate) fn source_cut(source: &Source) -> SourceCut {
+/// Where the reader of a source stands, and what it has counted.
+pub(crate) fn stands(source: &Source) -> (Vec<u8>, SourceAccount) {
+    (source.partition.position(), source.account.clone())
+}
+
+/// Where a source is cut: behind everything that it has handed on.
+fn source_cut(source: &Source) -> SourceCut {
+    let (position, account) = source.node.cut(source.before.clone(), || stands(source));
     SourceCut {
-        position: source.partition.position(),
+        position,
         is_exact: true,
-        account: source.account.clone(),
+        account,
         estimates: source.node.estimates().image(),
         cycle_records: source.node.cycle_records(),
     }
@@ -79,7 +85,7 @@ impl World {
 
     pub(crate) fn cut_source(&mut self, number: usize) {
         let source = &self.node.sources[number];
-        let cut = source.node.cut(source.before.clone(), || source_cut(source));
+        let cut = source_cut(source);
         assert_eq!(cut.account.in_flight(), Some(0));
         let counts = (source.handed_on, cut.account.read, cut.account.malformed.total());
         self.watch.source_cut(self.node.epoch, number, counts);

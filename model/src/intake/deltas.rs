@@ -19,8 +19,7 @@ pub(crate) fn take_deltas<T: Takes>(
     let (parent_key, parent_values) = parent;
     for (source, window, values) in deltas.iter(parent_key.words(), parent_values.words()) {
         let time = window.last_instant();
-        let window =
-            if input.same_window { window } else { shape.window.assign(window.start(), 0) };
+        let window = if input.same_window { window } else { shape.window_at(window.start()) };
         for copy in &input.copies {
             copy.key.pack(source, &mut shape.scratch);
             let key = shape.scratch.as_slice();

@@ -95,20 +95,45 @@ pub(crate) struct Shape {
     pub(crate) scratch: Vec<u64>,
     /// Room for the windows of a record.
     windows: Vec<Window>,
-    /// The window that held all of the record before, and the shift that it was found with: mostly
-    /// the next record's, too.
+    /// The window that held all of the record before, or the delta, and the shift that it was found
+    /// with: mostly the next one's, too. Only of windows that lie side by side.
     recent: (Window, i64),
 }
 
 impl Shape {
     pub(crate) fn new(stage: &Stage) -> Self {
+        Self::of(stage.window, stage.key.clone())
+    }
+
+    fn of(window: WindowFn, key: KeyLayout) -> Self {
         Self {
-            window: stage.window,
-            scratch: vec![0; stage.key.words()],
-            key: stage.key.clone(),
+            window,
+            scratch: vec![0; key.words()],
+            key,
             windows: Vec::new(),
             // Holds nothing.
             recent: (Window::new(EventTime::MIN, EventTime::MIN), 0),
+        }
+    }
+
+    /// The latest window that holds `time`, without a shift.
+    pub(crate) fn window_at(&mut self, time: EventTime) -> Window {
+        let (recent, shift) = self.recent;
+        if shift == 0 && recent.start() <= time && time < recent.end() {
+            return recent;
+        }
+        let window = self.window.assign(time, 0);
+        self.remember(window, 0);
+        window
+    }
+
+    fn remember(&mut self, window: Window, shift: i64) {
+        match self.window {
+            WindowFn::Fixed { .. } | WindowFn::Calendar(_) => self.recent = (window, shift),
+            WindowFn::Global
+            | WindowFn::Sliding { .. }
+            | WindowFn::Session { .. }
+            | WindowFn::Custom(_) => {}
         }
     }
 
@@ -124,8 +149,8 @@ impl Shape {
             return first;
         }
         let from = assign(self.window, (input, record), shift, &mut self.windows);
-        if let (WindowFn::Fixed { .. }, [only]) = (self.window, self.windows.as_slice()) {
-            self.recent = (*only, shift);
+        if let [only] = self.windows.as_slice() {
+            self.remember(*only, shift);
         }
         from
     }
@@ -291,4 +316,39 @@ pub(crate) fn phase(
     let mut encoded = Vec::new();
     encode(&layout.values(key, symbols), &mut encoded);
     stable_hash(&encoded) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calendar::{Calendar, CalendarUnit, Zone};
+
+    /// Instants in and out of order, some of them in the window before, at both ends of it and of
+    /// time.
+    #[test]
+    fn the_window_of_an_instant_is_the_same_whatever_came_before() {
+        let zone = Zone::named("Europe/Athens").unwrap();
+        let calendar = |unit| WindowFn::Calendar(Calendar { unit, zone });
+        let size = Span::from_millis(60_000);
+        for window in [
+            WindowFn::Global,
+            WindowFn::Fixed { size, offset: 7, phase: Phase::Aligned },
+            calendar(CalendarUnit::Day),
+            calendar(CalendarUnit::Month),
+        ] {
+            let mut shape = Shape::of(window, KeyLayout::new([]));
+            let mut times = vec![i64::MIN, i64::MAX, i64::MAX - 1, i64::MAX, i64::MIN, 0, -1, 0];
+            // The clocks of Athens go forward, and back.
+            for instant in [1_711_846_800_000, 1_729_990_800_000, 1_700_000_000_000] {
+                let bounds = window.assign(EventTime::from_millis(instant), 0);
+                let (start, end) = (bounds.start().as_millis(), bounds.end().as_millis());
+                for time in [instant, start, end, start, end, instant] {
+                    times.extend([time.saturating_sub(1), time, time.saturating_add(1)]);
+                }
+            }
+            for time in times.into_iter().map(EventTime::from_millis) {
+                assert_eq!(shape.window_at(time), window.assign(time, 0), "{window:?} at {time}");
+            }
+        }
+    }
 }

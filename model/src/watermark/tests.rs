@@ -651,3 +651,22 @@ fn windows_do_not_time_out_because_the_machine_slept() {
     all.tick(clock(5_030_000));
     assert_eq!(all.closes().map(|cycle| cycle.number), Some(1));
 }
+
+#[test]
+fn sources_wait_for_their_turn_where_there_is_somebody_to_wait_for() {
+    let plain = WatermarkSettings::new(WatermarkSpec::EndOfInput);
+    let others = WatermarkSettings { future_skew: FutureSkew::Others(span(5)), ..plain };
+    let drift = Some(span(5));
+    for (sources, max_drift, expected) in [
+        (vec![], drift, false),
+        (vec![plain], drift, false),
+        (vec![others], None, false),
+        (vec![plain, plain], None, false),
+        (vec![plain, plain], drift, true),
+        (vec![plain, others], None, true),
+    ] {
+        let rules = ProgressRules { max_drift, ..ProgressRules::default() };
+        let sources: Vec<Estimation> = sources.into_iter().map(Into::into).collect();
+        assert_eq!(rules.reads_in_step(sources.iter()), expected, "{sources:?}, {max_drift:?}");
+    }
+}
