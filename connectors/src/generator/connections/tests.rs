@@ -117,6 +117,30 @@ fn records_come_as_late_as_the_truth_says() {
 }
 
 #[test]
+fn the_clock_of_an_access_point_is_wrong_by_as_much_throughout() {
+    let generate = |skew| {
+        let clock_skew = Span::from_millis(skew);
+        let all = ConnectionSettings { sessions: 500, ..ConnectionSettings::default() };
+        generate(ConnectionSettings { clock_skew, ..all })
+    };
+    let ((right, _), (wrong, truths)) = (generate(0), generate(3_000));
+    assert_eq!(right.len(), wrong.len());
+    // They come in the order of what is true, and differ in their clocks alone.
+    let mut skews: BTreeMap<_, BTreeSet<i64>> = BTreeMap::new();
+    for (right, wrong) in right.iter().zip(&wrong) {
+        assert_eq!(ConnectionRecord { time: right.time, ..*wrong }, *right);
+        let skew = wrong.time.as_millis() - right.time.as_millis();
+        assert!(skew.abs() <= 3_000);
+        skews.entry((right.place.network, right.place.ap)).or_default().insert(skew);
+    }
+    assert_eq!(skews.len(), 8);
+    assert!(skews.values().all(|of_one| of_one.len() == 1), "{skews:?}");
+    assert!(skews.values().flatten().collect::<BTreeSet<_>>().len() > 4, "{skews:?}");
+    // The truth is that of the clocks, and the order within a session stays.
+    assert!(truths.iter().all(|truth| truth.first <= truth.last));
+}
+
+#[test]
 fn settings_out_of_range_do_no_harm() {
     let settings = ConnectionSettings {
         sessions: 50,
