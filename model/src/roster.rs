@@ -26,8 +26,14 @@ pub(crate) struct Roster<A> {
     actors: Vec<Option<A>>,
     /// Numbers to be used again.
     free: Vec<ActorId>,
-    by_key: HashTable<ActorId>,
+    /// Each with the hash of its key: a table that grows looks at no actor.
+    by_key: HashTable<(u32, ActorId)>,
     hasher: foldhash::fast::RandomState,
+}
+
+/// What the table wants of a hash: its low bits choose the place, its high bits tell tenants apart.
+const fn spread(hash: u32) -> u64 {
+    hash as u64 | (hash as u64) << 32
 }
 
 impl<A> Default for Roster<A> {
@@ -49,9 +55,15 @@ impl<A: HasKey> Roster<A> {
 
     /// The actor of a key with this hash, if there is one.
     pub(crate) fn find(&self, hash: u64, key: &[u64]) -> Option<ActorId> {
-        let is_same =
-            |id: &ActorId| self.get(*id).is_some_and(|actor| is_same_key(actor.key(), key));
-        self.by_key.find(hash, is_same).copied()
+        let known = self
+            .by_key
+            .find(spread(hash as u32), |(known, id)| *known == hash as u32 && self.is_of(*id, key));
+        known.map(|(_, id)| *id)
+    }
+
+    /// Whether the actor with this number, if there is one, has this key.
+    pub(crate) fn is_of(&self, id: ActorId, key: &[u64]) -> bool {
+        self.get(id).is_some_and(|actor| is_same_key(actor.key(), key))
     }
 
     /// Takes an actor in whose key has this hash, and no actor yet.
@@ -63,19 +75,16 @@ impl<A: HasKey> Roster<A> {
         if let Some(place) = self.actors.get_mut(id as usize) {
             *place = Some(actor);
         }
-        let (actors, hasher) = (&self.actors, &self.hasher);
-        self.by_key.insert_unique(hash, id, |known| {
-            let actor = actors.get(*known as usize).and_then(Option::as_ref);
-            actor.map_or(0, |actor| hash_words(hasher, actor.key()))
-        });
+        let hash = hash as u32;
+        self.by_key.insert_unique(spread(hash), (hash, id), |(known, _)| spread(*known));
         id
     }
 
     /// Lets an actor go.
     pub(crate) fn remove(&mut self, id: ActorId) -> Option<A> {
         let gone = self.actors.get_mut(id as usize)?.take()?;
-        let hash = hash_words(&self.hasher, gone.key());
-        if let Ok(entry) = self.by_key.find_entry(hash, |known| *known == id) {
+        let hash = hash_words(&self.hasher, gone.key()) as u32;
+        if let Ok(entry) = self.by_key.find_entry(spread(hash), |(_, known)| *known == id) {
             entry.remove();
         }
         self.free.push(id);

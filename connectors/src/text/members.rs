@@ -24,6 +24,9 @@ struct Child {
 }
 
 impl Members {
+    /// So few names are compared one by one, which takes less time than the hash of one.
+    const FEW: usize = 8;
+
     /// The tree of the paths `names`; a value is numbered by its place among them.
     pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut members = Self::default();
@@ -47,6 +50,13 @@ impl Members {
 
     fn child(&mut self, name: &str) -> &mut Child {
         self.children.entry(name.into()).or_default()
+    }
+
+    fn find(&self, name: &str) -> Option<&Child> {
+        if self.children.len() > Self::FEW {
+            return self.children.get(name);
+        }
+        self.children.iter().find(|(known, _)| ***known == *name).map(|(_, child)| child)
     }
 
     /// Hands each wanted value of the object `line` to `visit` as (number, JSON text), in the order
@@ -127,7 +137,7 @@ impl<'m> Visitor<'_> for Name<'m> {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.members.children.get(name))
+        Ok(self.members.find(name))
     }
 }
 

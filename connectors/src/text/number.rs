@@ -44,15 +44,8 @@ impl Decimal {
             return Err(Reason::WrongType);
         }
         let kept = fraction.len() - fraction.iter().rev().take_while(|byte| **byte == b'0').count();
-        let mut mantissa = 0i128;
-        for byte in whole.iter().chain(fraction.iter().take(kept)) {
-            let digit = i128::from(byte - b'0');
-            let digit = if is_negative { -digit } else { digit };
-            mantissa = mantissa
-                .checked_mul(10)
-                .and_then(|tens| tens.checked_add(digit))
-                .ok_or(Reason::OutOfRange)?;
-        }
+        let digits = whole.iter().chain(fraction.iter().take(kept)).map(|byte| byte - b'0');
+        let mantissa = mantissa(digits, is_negative).ok_or(Reason::OutOfRange)?;
         let places = i32::try_from(kept).map_err(|_| Reason::OutOfRange)?;
         Ok(Self { mantissa, exponent: power.saturating_sub(places) })
     }
@@ -61,8 +54,8 @@ impl Decimal {
     fn floor(self, shift: i32) -> Result<(i128, bool), Reason> {
         let exponent = self.exponent.saturating_add(shift);
         let power = exponent.unsigned_abs();
-        if self.mantissa == 0 {
-            return Ok((0, true));
+        if self.mantissa == 0 || power == 0 {
+            return Ok((self.mantissa, true));
         }
         if exponent >= 0 {
             let scale = (power <= DIGITS_MAX).then(|| 10i128.pow(power));
@@ -75,6 +68,22 @@ impl Decimal {
         let scale = 10i128.pow(power);
         Ok((self.mantissa.div_euclid(scale), self.mantissa % scale == 0))
     }
+}
+
+/// The number that `digits` are, if it fits.
+fn mantissa(mut digits: impl Iterator<Item = u8>, is_negative: bool) -> Option<i128> {
+    // Nearly all numbers fit a word, where steps cost a tenth.
+    let (mut low, mut next) = (0u64, digits.next());
+    while let Some(digit) = next {
+        match low.checked_mul(10).and_then(|tens| tens.checked_add(u64::from(digit))) {
+            Some(sum) => (low, next) = (sum, digits.next()),
+            None => break,
+        }
+    }
+    let signed = |number: i128| if is_negative { -number } else { number };
+    next.into_iter().chain(digits).try_fold(signed(i128::from(low)), |sum, digit| {
+        sum.checked_mul(10)?.checked_add(signed(i128::from(digit)))
+    })
 }
 
 fn exponent(digits: &[u8]) -> Result<i32, Reason> {

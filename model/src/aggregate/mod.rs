@@ -30,7 +30,8 @@ use crate::time::EventTime;
 use crate::value::{Datum, Type};
 use side::Side;
 use words::{
-    add_float, add_int, count, keep_extreme, keep_timed, load_option, overflow, smaller, whole,
+    add_float, add_int, count, keep_extreme, keep_timed, load_option, overflow, smaller,
+    store_option, whole,
 };
 
 /// A sum no longer fits 128 bits.
@@ -180,6 +181,17 @@ impl AggregateLayout {
             ) => {}
         }
         Ok(())
+    }
+
+    /// Makes `datum` the only value of accumulator `index`, which keeps the largest or the smallest.
+    pub(crate) fn put(&self, values: &mut Values, index: usize, datum: Datum) {
+        let Some(accumulator) = self.accumulators.get(index) else { return };
+        let words = &mut values.words[accumulator.range()];
+        if datum == Datum::Null {
+            words.fill(0);
+        } else {
+            store_option(words, datum, accumulator.ty);
+        }
     }
 
     /// Merges accumulator `from` of `other` (values of `source`) into accumulator `to` of `values`;

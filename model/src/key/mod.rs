@@ -14,8 +14,8 @@ mod stable;
 pub use packer::KeyPacker;
 pub(crate) use router::Placing;
 pub use router::Router;
-pub(crate) use stable::stable_datum_hash;
 pub use stable::{KEY_GROUPS, KEY_VERSION, KeyGroup, encode, stable_hash};
+pub(crate) use stable::{encode_data, stable_datum_hash};
 
 use crate::row::{Field, wide};
 use crate::symbol::{Symbol, Symbols};
@@ -107,7 +107,12 @@ impl KeyLayout {
 
     /// The values of a packed key, in key order.
     pub fn values(&self, key: &[u64], symbols: &Symbols) -> Vec<Value> {
-        (0..self.fields.len()).map(|field| self.read(key, field).value(symbols)).collect()
+        self.data(key).map(|datum| datum.value(symbols)).collect()
+    }
+
+    /// What a packed key holds, in key order.
+    pub(crate) fn data(&self, key: &[u64]) -> impl Iterator<Item = Datum> {
+        (0..self.fields.len()).map(|field| self.read(key, field))
     }
 
     /// Packs `data`, one per field and of its type, into `key`, which must be all zero.

@@ -1,6 +1,6 @@
 //! Where a key belongs: its group, and the shard that owns that.
 
-use super::stable::encode_packed;
+use super::stable::encode_data;
 use super::{KeyGroup, KeyLayout, KeyPacker, stable_hash};
 use crate::cells::hash_words;
 use crate::plan::{Plan, Stage};
@@ -42,7 +42,7 @@ impl Placing {
 
     fn group_of_packed(&mut self, symbols: &Symbols) -> KeyGroup {
         self.encoded.clear();
-        encode_packed(&self.layout, &self.key, symbols, &mut self.encoded);
+        encode_data(self.layout.data(&self.key), symbols, &mut self.encoded);
         KeyGroup::of(stable_hash(&self.encoded), self.groups)
     }
 

@@ -3,7 +3,7 @@
 //! It orders as the values do, starts with a version, and is hashed by XXH64: none of this ever
 //! changes, since it decides which shard, node or stored state a key belongs to.
 
-use super::{KeyLayout, canonical};
+use super::canonical;
 use crate::symbol::Symbols;
 use crate::value::{Datum, Value, ip_bits};
 
@@ -30,11 +30,15 @@ pub fn encode(values: &[Value], out: &mut Vec<u8>) {
     }
 }
 
-/// As [`encode`], of a packed key of `layout`.
-pub(super) fn encode_packed(layout: &KeyLayout, key: &[u64], symbols: &Symbols, out: &mut Vec<u8>) {
+/// As [`encode`].
+pub(crate) fn encode_data(
+    data: impl IntoIterator<Item = Datum>,
+    symbols: &Symbols,
+    out: &mut Vec<u8>,
+) {
     out.push(KEY_VERSION);
-    for field in 0..layout.fields().len() {
-        match layout.read(key, field) {
+    for datum in data {
+        match datum {
             Datum::Null => out.push(0),
             Datum::Bool(truth) => push_bool(truth, out),
             Datum::Int(number) => push_int(number, out),
