@@ -3,7 +3,7 @@
 use nilometer_model::plan::Stage;
 use nilometer_model::sequence::record_fields;
 use nilometer_model::sequence::spec::{
-    OutputTime, OverflowPolicy, Regress, Release, SequenceSpec, StepSpec, Which,
+    Begins, OutputTime, OverflowPolicy, Regress, Release, SequenceSpec, StepSpec, Which,
 };
 use nilometer_model::time::Span;
 use nilometer_model::window::display_span;
@@ -59,6 +59,8 @@ pub struct StepDocument {
     pub optional: bool,
     /// Whether it may come again.
     pub repeatable: bool,
+    /// What its records begin.
+    pub begins: &'static str,
     /// Statuses that begin an attempt.
     pub start: Vec<String>,
     /// Statuses of success.
@@ -83,6 +85,11 @@ impl StepDocument {
             name: step.name.to_string(),
             optional: step.optional,
             repeatable: step.repeatable,
+            begins: match step.begins {
+                Begins::Anew => "anew",
+                Begins::First => "first",
+                Begins::Never => "never",
+            },
             start: texts(&step.start),
             success: texts(&step.success),
             failure: texts(&step.failure),
@@ -123,6 +130,7 @@ impl SequenceDocument {
             regress: match spec.regress {
                 Regress::Roam => "roam",
                 Regress::Restart => "restart",
+                Regress::Session => "session",
             },
             output_time: match spec.output_time {
                 OutputTime::First => "first",

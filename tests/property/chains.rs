@@ -4,7 +4,8 @@ use nilometer_model::aggregate::Function;
 use nilometer_model::pane::AccumulationMode;
 use nilometer_model::plan::{AggregateSpec, Grouping, KeyColumn, OfSpec};
 use nilometer_model::sequence::spec::{
-    Bounds, Carried, OutputTime, OverflowPolicy, Regress, Release, SequenceSpec, StepSpec, Which,
+    Begins, Bounds, Carried, OutputTime, OverflowPolicy, Regress, Release, SequenceSpec, StepSpec,
+    Which,
 };
 use nilometer_model::time::Span;
 use nilometer_model::value::{Type, Value};
@@ -37,11 +38,14 @@ fn texts(texts: &[&str]) -> Vec<Box<str>> {
 fn step(name: &'static str) -> impl Strategy<Value = StepSpec> {
     let may = prop::bool::weighted;
     let timeout = prop::option::weighted(0.3, 0_i64..40);
-    (may(0.25), may(0.25), may(0.5), may(0.8), timeout.clone(), timeout).prop_map(
-        move |(optional, repeatable, starts, fails, timeout, slow)| StepSpec {
+    let begins =
+        prop_oneof![4 => Just(Begins::Anew), 1 => Just(Begins::First), 1 => Just(Begins::Never)];
+    (may(0.25), may(0.25), begins, may(0.5), may(0.8), timeout.clone(), timeout).prop_map(
+        move |(optional, repeatable, begins, starts, fails, timeout, slow)| StepSpec {
             name: name.into(),
             optional,
             repeatable,
+            begins,
             start: texts(if starts { &["ask"] } else { &[] }),
             success: texts(&["ok", "fine"]),
             failure: texts(if fails { &["bad"] } else { &[] }),
@@ -74,10 +78,16 @@ pub(crate) fn specs() -> impl Strategy<Value = SequenceSpec> {
         prop_oneof![2 => Just(vec!["bye"]), 1 => Just(vec![]), 1 => Just(vec!["bye", "off"])];
     let lengths = (prop_oneof![3 => 5_i64..40, 1 => Just(1)], 10_i64..120, 1_u32..12);
     let may = prop::bool::weighted;
+    let regress = prop_oneof![
+        2 => Just(Regress::Roam),
+        2 => Just(Regress::Restart),
+        1 => Just(Regress::Session),
+    ];
     let which = |last| if last { Which::Last } else { Which::First };
-    (steps, ends, lengths, releases(), [may(0.3), may(0.5), may(0.3), may(0.5), may(0.5), may(0.3)])
-        .prop_map(move |(steps, ends, (idle, longest, most), release, dice)| {
-            let [closes, roams, at_close, last, has_reason, has_id] = dice;
+    let dice = [may(0.3), may(0.3), may(0.5), may(0.5), may(0.3)];
+    (steps, ends, lengths, (releases(), regress), dice).prop_map(
+        move |(steps, ends, (idle, longest, most), (release, regress), dice)| {
+            let [closes, at_close, last, has_reason, has_id] = dice;
             SequenceSpec {
                 step: "step".into(),
                 status: Some("status".into()),
@@ -91,7 +101,7 @@ pub(crate) fn specs() -> impl Strategy<Value = SequenceSpec> {
                 max_session_duration: millis(longest),
                 max_events_per_session: most,
                 close_on_success: closes,
-                regress: if roams { Regress::Roam } else { Regress::Restart },
+                regress,
                 output_time: match release {
                     Release::Eager | Release::OnTerminal => OutputTime::First,
                     _ if at_close => OutputTime::Close,
@@ -100,7 +110,8 @@ pub(crate) fn specs() -> impl Strategy<Value = SequenceSpec> {
                 release,
                 bounds: BOUNDLESS,
             }
-        })
+        },
+    )
 }
 
 /// The sequence, and groups of its sessions: by outcome, across shards, and how many outcomes there

@@ -2,7 +2,7 @@
 //! up in the whole group. Nothing goes on from record to record.
 
 use super::items::Item;
-use crate::sequence::spec::{Regress, SequenceSpec, StepSpec, Which};
+use crate::sequence::spec::{Begins, Regress, SequenceSpec, StepSpec, Which};
 use crate::sequence::{RecordField, StepField, record_fields};
 use crate::time::{EventTime, Span};
 use crate::value::Value;
@@ -85,8 +85,9 @@ impl<'a> Group<'a> {
     }
 
     fn goes_back(&self, spec: &'a SequenceSpec, item: &Item) -> bool {
-        let Some(at) = self.changing(spec).last().map(|last| last.step) else { return false };
-        let Some(step) = spec.steps.get(item.step) else { return false };
+        let Some(at) = self.changing(spec).iter().map(|item| item.step).max() else { return false };
+        let step = spec.steps.get(item.step).filter(|step| step.begins == Begins::Anew);
+        let Some(step) = step else { return false };
         let has_succeeded = self.has_succeeded(spec, item.step);
         let tells_starts = !step.start.is_empty();
         match (item.step.cmp(&at), item.says) {
@@ -150,7 +151,11 @@ impl<'a> Chain<'a> {
         let groups = vec![Group::default()];
         let mut chain =
             Self { spec, items, groups, roams: Vec::new(), connected: None, begun: None };
-        items.iter().filter(|item| item.says != Says::End).for_each(|item| chain.take(item));
+        let only_follows = |item: &&Item| {
+            spec.steps.get(item.step).is_some_and(|step| step.begins == Begins::Never)
+        };
+        let of_chain = items.iter().filter(|item| item.says != Says::End);
+        of_chain.skip_while(only_follows).for_each(|item| chain.take(item));
         chain
     }
 
@@ -184,6 +189,12 @@ impl<'a> Chain<'a> {
         }
     }
 
+    /// Whether the chain begins anew with `item`.
+    pub(super) fn goes_back(&self, item: &Item) -> bool {
+        item.says != Says::End
+            && self.groups.last().is_some_and(|group| group.goes_back(self.spec, item))
+    }
+
     fn step(&self, number: usize) -> Option<Step<'a>> {
         self.groups.last()?.step(self.spec, number)
     }
@@ -204,7 +215,8 @@ impl<'a> Chain<'a> {
             return ("connected", None);
         }
         let first = first_step(self.spec);
-        if !self.items.iter().any(|item| item.says != Says::End && item.step == first) {
+        let mut taken = self.groups.iter().chain(&self.roams).flat_map(|group| &group.0);
+        if !taken.any(|item| item.step == first) {
             return ("incomplete_start", None);
         }
         let last = |number: usize| self.step(number).and_then(|step| step.last());

@@ -10,6 +10,7 @@
 //! is late for them depends on what came together.
 
 mod chain;
+mod cuts;
 mod input;
 mod items;
 mod merging;

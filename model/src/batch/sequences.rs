@@ -7,7 +7,8 @@
 //! told early is, in the end, what is told when a session is closed.
 
 use super::chain::{Chain, End, Says};
-use super::items::{Item, behind, distance, join, millis, put};
+use super::cuts::{begun_by, covers, first_session};
+use super::items::{Item, distance, join, millis, put};
 use super::{KeyValues, Record};
 use crate::aggregate::Overflow;
 use crate::key::{encode, stable_datum_hash, stable_hash};
@@ -78,9 +79,9 @@ pub struct Sessions {
 }
 
 /// A session that is closed.
-struct Closed {
-    items: Vec<Item>,
-    end: End,
+pub(super) struct Closed {
+    pub(super) items: Vec<Item>,
+    pub(super) end: End,
     /// Its number among all.
     number: usize,
     id: u64,
@@ -89,11 +90,11 @@ struct Closed {
 }
 
 #[derive(Default)]
-struct OfKey {
-    open: Vec<Item>,
+pub(super) struct OfKey {
+    pub(super) open: Vec<Item>,
     /// How many of these have been let in for their number.
     let_in: usize,
-    closed: Vec<Closed>,
+    pub(super) closed: Vec<Closed>,
 }
 
 struct Oracle<'a> {
@@ -300,7 +301,7 @@ impl Oracle<'_> {
             let watermark = self.watermark.0;
             let is_gone = |closed: &Closed| {
                 // The instant of a record that ends a session is the session's own.
-                let has_instant = matches!(closed.end.cause, "terminal" | "max_events");
+                let has_instant = matches!(closed.end.cause, "terminal" | "max_events" | "restart");
                 let kept = millis(patience) + i128::from(has_instant);
                 watermark == EventTime::MAX || distance(closed.end.at, watermark) >= kept
             };
@@ -370,60 +371,4 @@ impl Oracle<'_> {
             closed.items.iter_mut().for_each(|item| item.is_told = true);
         }
     }
-}
-
-fn covers(closed: &Closed, item: &Item) -> bool {
-    let (Some(first), Some(last)) = (closed.items.first(), closed.items.last()) else {
-        return false;
-    };
-    item.order() >= first.order() && (item.time < closed.end.at || item.order() <= last.order())
-}
-
-/// The closed session that a late record in front of it should have begun.
-fn begun_by(of_key: &OfKey, item: &Item, spec: &SequenceSpec) -> Option<usize> {
-    let is_within = |time, span| distance(item.time, time) < millis(span);
-    let joins = |closed: &Closed| {
-        let (Some(first), Some(last)) = (closed.items.first(), closed.items.last()) else {
-            return false;
-        };
-        item.order() < first.order()
-            && is_within(first.time, spec.idle_timeout)
-            && is_within(first.time, spec.max_session_duration)
-            && is_within(last.time, spec.max_session_duration)
-    };
-    let at = of_key.closed.iter().position(|closed| item.says != Says::End && joins(closed))?;
-    let first = of_key.closed.get(at).and_then(|closed| closed.items.first());
-    let is_between = |open: &Item| first.is_some_and(|first| open.order() < first.order());
-    (!of_key.open.first().is_some_and(is_between)).then_some(at)
-}
-
-/// How many of `items` are the first session, and how it ends; if nothing can come to it any more.
-fn first_session(items: &[Item], spec: &SequenceSpec, now: EventTime) -> Option<(usize, End)> {
-    let first = items.first()?.time;
-    (1..=items.len()).find_map(|count| {
-        let own = items.get(..count)?;
-        let last = own.last()?;
-        let is_success = || Chain::new(spec, own).connected.is_some();
-        let is_success = spec.close_on_success && last.says == Says::Success && is_success();
-        if last.says == Says::End || is_success {
-            return Some((count, End { cause: "terminal", at: last.time }));
-        }
-        if count >= spec.max_events_per_session as usize {
-            return Some((count, End { cause: "max_events", at: last.time }));
-        }
-        let (idle, longest) = (spec.idle_timeout, spec.max_session_duration);
-        let end = if distance(first, last.time) + millis(idle) <= millis(longest) {
-            End { cause: "idle", at: behind(last.time, idle) }
-        } else {
-            End { cause: "max_age", at: behind(first, longest) }
-        };
-        let is_over = match items.get(count) {
-            Some(next) => {
-                distance(last.time, next.time) >= millis(idle)
-                    || distance(first, next.time) >= millis(longest)
-            }
-            None => end.at <= now,
-        };
-        is_over.then_some((count, end))
-    })
 }

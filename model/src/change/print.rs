@@ -8,7 +8,7 @@ use crate::plan::{
     AggregateSpec, Grouping, Job, KeyColumn, Plan, Stage, StageInput, StageKind, Ties, TopKSpec,
 };
 use crate::planner::grouping_of;
-use crate::sequence::spec::{SequenceSpec, Which};
+use crate::sequence::spec::{Begins, SequenceSpec, Which};
 use crate::time::Span;
 use crate::window::{WindowFn, display_span};
 use serde::{Deserialize, Serialize};
@@ -259,10 +259,15 @@ fn sequence(spec: &SequenceSpec) -> [(&'static str, String); 3] {
     let span = |span: Option<Span>| span.map_or("-".into(), display_span);
     let steps = spec.steps.iter().map(|step| {
         format!(
-            "{}{}{} (start {}; success {}; failure {}; timeout {}; slow {})",
+            "{}{}{}{} (start {}; success {}; failure {}; timeout {}; slow {})",
             step.name,
             if step.optional { " optional" } else { "" },
             if step.repeatable { " repeatable" } else { "" },
+            match step.begins {
+                Begins::Anew => "",
+                Begins::First => " begins first",
+                Begins::Never => " begins never",
+            },
             step.start.join(" "),
             step.success.join(" "),
             step.failure.join(" "),

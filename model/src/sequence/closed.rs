@@ -5,11 +5,12 @@
 
 use super::cut::{after, is_over};
 use super::entry::{Class, Entry, place};
-use super::machine::{Cause, Closing, Counts, judge};
+use super::machine::judge;
 use super::outlet::{Outlet, Telling};
 use super::record::Issued;
 use super::rules::Rules;
 use super::sessions::{Fate, Now};
+use super::verdict::{Cause, Closing, Counts};
 use crate::pane::Timing;
 use crate::time::{EventTime, Span};
 use std::cmp::Ordering;
@@ -67,7 +68,9 @@ impl Closed {
         let end = match self.closing.cause {
             Cause::Idle | Cause::MaxAge => self.closing.at,
             // That instant is its own.
-            Cause::Terminal | Cause::MaxEvents | Cause::Memory => after(self.closing.at),
+            Cause::Terminal | Cause::MaxEvents | Cause::Memory | Cause::Restart => {
+                after(self.closing.at)
+            }
         };
         end.later(rules.allowed_lateness.max(rules.spec.release.delay()))
     }
@@ -84,6 +87,6 @@ impl Closed {
         }
         place(&mut self.entries, entry);
         self.late = self.late.saturating_add(1);
-        Fate::Late
+        Fate::Corrects
     }
 }

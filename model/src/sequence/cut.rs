@@ -4,8 +4,10 @@
 //! is certain that nothing comes between them; so it is the same in whatever order they came.
 
 use super::entry::{Class, Entry};
-use super::machine::{Cause, Closing, Machine};
+use super::machine::Machine;
 use super::rules::Rules;
+use super::spec::Regress;
+use super::verdict::{Cause, Closing};
 use crate::time::EventTime;
 
 /// The first session of a key's records.
@@ -42,11 +44,18 @@ pub(crate) fn is_over(
 /// that instant is still to come.
 pub(crate) fn cut(entries: &[Entry], rules: &Rules, now: EventTime) -> Option<Cut> {
     let first = entries.first()?.time;
-    let mut machine = rules.spec.close_on_success.then(|| Machine::new(rules));
+    let spec = &rules.spec;
+    let mut machine = spec.is_cut_by_chain().then(|| Machine::new(rules));
     let mut last = first;
     for (number, entry) in entries.iter().enumerate() {
         if number > 0 && is_over((first, last), entry.time, rules) {
             return Some(Cut { records: number, closing: end_of(first, last, rules) });
+        }
+        let goes_back =
+            |machine: &Machine| spec.regress == Regress::Session && machine.goes_back(entry, rules);
+        if machine.as_ref().is_some_and(goes_back) {
+            let closing = Closing { cause: Cause::Restart, at: entry.time };
+            return Some(Cut { records: number, closing });
         }
         last = entry.time;
         let records = number + 1;
@@ -56,7 +65,7 @@ pub(crate) fn cut(entries: &[Entry], rules: &Rules, now: EventTime) -> Option<Cu
         }
         if let Some(machine) = &mut machine {
             machine.take(entry, rules);
-            if machine.is_complete() {
+            if spec.close_on_success && machine.is_complete() {
                 return here(Cause::Terminal);
             }
         }

@@ -2,8 +2,8 @@
 //! and at the ends of time.
 
 use super::machine_tests::wifi;
+use super::scene::Scene;
 use super::spec::{Release, SequenceSpec};
-use super::tests::Scene;
 use crate::time::Span;
 
 #[test]

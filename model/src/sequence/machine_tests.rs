@@ -2,9 +2,12 @@
 
 use super::cut::{cut, next_end};
 use super::entry::{Class, Entry, join, place};
-use super::machine::{Cause, Closing, Verdict, judge};
+use super::machine::judge;
 use super::rules::{Rules, tests::rules};
-use super::spec::{Bounds, OutputTime, OverflowPolicy, Regress, Release, SequenceSpec, StepSpec};
+use super::spec::{
+    Begins, Bounds, OutputTime, OverflowPolicy, Regress, Release, SequenceSpec, StepSpec,
+};
+use super::verdict::{Cause, Closing, Verdict};
 use crate::symbol::{Symbol, Symbols};
 use crate::time::{EventTime, Span};
 
@@ -267,6 +270,35 @@ fn going_back_after_the_end_may_begin_the_chain_anew() {
         let entries = entries(records);
         let verdict = judge(entries.iter(), &rules, idle(500)).unwrap();
         assert_eq!(shown(&verdict, &rules, &symbols), expected);
+    }
+}
+
+#[test]
+fn what_steps_may_begin_decides_what_they_say_and_whether_the_chain_begins_anew() {
+    let symbols = Symbols::default();
+    for (auth, records, expected) in [
+        (Begins::Anew, "0 auth ok; 5 assoc ok", "abandoned assoc restarts 1 | assoc success 1x 0ms"),
+        (Begins::First, "0 auth ok; 5 assoc ok; 9 dns ok", {
+            "stuck auth restarts 1 | assoc success 1x 0ms dns success 1x 4ms"
+        }),
+        (Begins::Never, "0 auth ok; 5 assoc ok", "abandoned assoc | assoc success 1x 0ms"),
+        (Begins::Never, "0 auth ok; 5 auth bad", "incomplete_start |"),
+        (Begins::Anew, "0 assoc ok; 5 dns ok; 7 auth ok", {
+            "stuck assoc restarts 1 | auth success 1x 0ms"
+        }),
+        (Begins::First, "0 assoc ok; 5 dns ok; 7 auth ok", {
+            "connected ttc 7 | assoc success 1x 0ms auth success 1x 2ms dns success 1x 5ms"
+        }),
+        (Begins::Never, "0 auth bad; 1 assoc ok; 5 dhcp ok; 7 auth bad; 8 auth ok; 9 dns ok", {
+            "connected ttc 8 | assoc success 1x 0ms auth success 2x 3ms dhcp success 1x 4ms \
+             dns success 1x 1ms"
+        }),
+    ] {
+        let mut spec = wifi();
+        spec.steps[1].begins = auth;
+        let rules = rules(spec, &symbols);
+        let verdict = judge(entries(records).iter(), &rules, idle(200)).unwrap();
+        assert_eq!(shown(&verdict, &rules, &symbols), expected, "{auth:?}: {records}");
     }
 }
 

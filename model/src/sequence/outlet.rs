@@ -5,9 +5,9 @@
 
 use super::cut::after;
 use super::entry::Entry;
-use super::machine::{Counts, Verdict};
 use super::record::{Issued, RecordWriter, session_id};
 use super::rules::Rules;
+use super::verdict::{Counts, Verdict};
 use crate::aggregate::Values;
 use crate::changes::Told as Change;
 use crate::key::KeyLayout;
@@ -57,11 +57,7 @@ impl Outlet<'_> {
         timing: Timing,
     ) -> Telling {
         let frame = self.frame;
-        Telling {
-            issued,
-            timing,
-            values: frame.writer.write(said, issued, &frame.rules, self.symbols),
-        }
+        Telling { issued, timing, values: frame.writer.write(said, issued, &frame.rules) }
     }
 
     /// What a session is told under that was named after `record`, and counts at `time`.

@@ -4,11 +4,11 @@
 //! that whatever carries results carries sessions. Their names and order are public.
 
 use super::entry::Entry;
-use super::machine::{Cause, Counts, Outcome, Standing, StepVerdict, Verdict};
 use super::rules::Rules;
 use super::spec::SequenceSpec;
+use super::verdict::{Cause, Counts, Outcome, Standing, StepVerdict, Verdict};
 use crate::aggregate::{AggregateLayout, Function, Values};
-use crate::key::{KeyLayout, encode, stable_hash};
+use crate::key::{KeyLayout, encode_data, stable_hash};
 use crate::row::Field;
 use crate::symbol::{Symbol, Symbols};
 use crate::time::EventTime;
@@ -208,13 +208,12 @@ pub(crate) fn session_id(
     record: &Entry,
     (rules, symbols): (&Rules, &Symbols),
 ) -> u64 {
-    let mut encoded = Vec::new();
-    encode(&layout.values(key, symbols), &mut encoded);
+    let mut encoded = Vec::with_capacity(128);
+    encode_data(layout.data(key), symbols, &mut encoded);
     encoded.extend_from_slice(&record.time.as_millis().to_be_bytes());
     if record.id == 0 {
         let texts = [rules.name(usize::from(record.step)), record.status()];
-        let values = texts.map(|text| typed(text, Type::Text).value(symbols));
-        encode(&values, &mut encoded);
+        encode_data(texts.map(|text| typed(text, Type::Text)), symbols, &mut encoded);
     } else {
         encoded.extend_from_slice(&record.id.to_be_bytes());
     }
@@ -250,14 +249,12 @@ impl RecordWriter {
         (verdict, counts): (&Verdict, Counts),
         issued: Issued,
         rules: &Rules,
-        symbols: &Symbols,
     ) -> Values {
         let mut values = self.layout.empty();
         for (index, field) in self.fields.iter().enumerate() {
             let ty = self.layout.accumulators().get(index).map_or(Type::Text, |own| own.ty);
             let datum = self.datum((*field, ty), (verdict, counts), issued, rules);
-            // A value alone is the largest of all: there is no sum that could overflow.
-            let _largest = self.layout.add(&mut values, index, (datum, issued.time), symbols);
+            self.layout.put(&mut values, index, datum);
         }
         values
     }

@@ -11,10 +11,11 @@
 use super::closed::Closed;
 use super::cut::{Cut, cut, next_end, sooner};
 use super::entry::{Entry, join, place};
-use super::machine::{Cause, Closing, Counts, Outcome, judge};
+use super::machine::judge;
 use super::outlet::{Outlet, Telling};
 use super::rules::Rules;
 use super::spec::{OutputTime, Release};
+use super::verdict::{Cause, Closing, Counts, Outcome};
 use crate::pane::Timing;
 use crate::time::{EventTime, Span, Watermark};
 use std::cmp::Ordering;
@@ -37,12 +38,23 @@ pub(crate) enum Fate {
     InTime,
     /// It stands in its place, but came late.
     Late,
+    /// It came late for a session that was told: once that is asked, it shows whether it changes anything.
+    Corrects,
     /// A copy of it stands there already.
     Copy,
     /// It came too late.
     Expired,
     /// Its session has as many records as it may have.
     Full,
+}
+
+/// What became of records that came late for sessions that were told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Corrected {
+    /// Their sessions were told anew.
+    pub(crate) told: u64,
+    /// They changed nothing.
+    pub(crate) without_effect: u64,
 }
 
 /// The sessions of one key.
@@ -132,17 +144,17 @@ impl Sessions {
     }
 
     /// Closes what is over, corrects what was told, and forgets what is gone.
-    pub(crate) fn settle(&mut self, now: Now, outlet: &mut Outlet<'_>) -> u64 {
+    pub(crate) fn settle(&mut self, now: Now, outlet: &mut Outlet<'_>) -> Corrected {
         let rules = &outlet.frame.rules;
         let until = rules.released(now.watermark);
         self.close_until(until, now, outlet);
-        let without_effect = self.correct(now, outlet);
+        let corrected = self.correct(now, outlet);
         let rules = &outlet.frame.rules;
         if rules.spec.release.is_early() {
             self.tell_early(until, outlet);
         }
         self.closed.retain(|closed| !closed.is_gone(&outlet.frame.rules, now));
-        without_effect
+        corrected
     }
 
     /// Closes sessions of which nothing can come before `until`.
@@ -156,7 +168,7 @@ impl Sessions {
             let Some(cut) = cut(let_in, &outlet.frame.rules, until) else { break };
             let is_passed = match cut.closing.cause {
                 Cause::Idle | Cause::MaxAge => cut.closing.at <= passed,
-                Cause::Terminal | Cause::MaxEvents | Cause::Memory => {
+                Cause::Terminal | Cause::MaxEvents | Cause::Memory | Cause::Restart => {
                     cut.closing.at < passed || passed == EventTime::MAX
                 }
             };
@@ -170,9 +182,8 @@ impl Sessions {
         self.close_until(EventTime::MAX, now, outlet);
     }
 
-    /// There is no room: closes all, corrects what is to be, and forgets it; returns how many late
-    /// records changed nothing.
-    pub(crate) fn evict(&mut self, now: Now, outlet: &mut Outlet<'_>) -> u64 {
+    /// There is no room: closes all, corrects what is to be, and forgets it.
+    pub(crate) fn evict(&mut self, now: Now, outlet: &mut Outlet<'_>) -> Corrected {
         self.release_all();
         let until = outlet.frame.rules.released(now.watermark);
         self.close_until(until, now, outlet);
@@ -181,9 +192,9 @@ impl Sessions {
             let cut = Cut { records: self.entries.len(), closing };
             self.close(cut, true, now, outlet);
         }
-        let without_effect = self.correct(now, outlet);
+        let corrected = self.correct(now, outlet);
         *self = Self { seen: self.seen, ..Self::default() };
-        without_effect
+        corrected
     }
 
     /// Cuts off the first session, and tells it; `is_passed` says whether the watermark has passed
@@ -210,7 +221,11 @@ impl Sessions {
             ),
         };
         let counts = Counts::of(own.iter());
-        let mut entries: Vec<_> = self.entries.drain(..cut.records).collect();
+        let mut entries = if cut.records == self.entries.len() {
+            std::mem::take(&mut self.entries)
+        } else {
+            self.entries.drain(..cut.records).collect()
+        };
         self.released = self.released.saturating_sub(cut.records);
         for entry in &mut entries {
             entry.marks.set_told();
@@ -285,13 +300,12 @@ impl Sessions {
         self.early = Some(Box::new(new));
     }
 
-    /// Tells anew of closed sessions that late records have changed; returns how many records
-    /// changed nothing.
-    fn correct(&mut self, now: Now, outlet: &mut Outlet<'_>) -> u64 {
-        let mut without_effect = 0;
+    /// Tells anew of closed sessions that late records have changed.
+    fn correct(&mut self, now: Now, outlet: &mut Outlet<'_>) -> Corrected {
+        let mut corrected = Corrected::default();
         let rules = &outlet.frame.rules;
         for closed in self.closed.iter_mut().filter(|closed| closed.late > 0) {
-            let late = std::mem::take(&mut closed.late);
+            let late = u64::from(std::mem::take(&mut closed.late));
             let old = closed.telling(outlet);
             closed.closing = sooner(&closed.entries, rules, closed.closing);
             let verdict = judge(closed.entries.iter(), rules, Some(closed.closing));
@@ -299,16 +313,17 @@ impl Sessions {
             let counts = Counts::of(closed.entries.iter());
             let new = outlet.telling((&verdict, counts), closed.issued.again(), Timing::Late);
             if outlet.frame.writer.is_same(&old.values, &new.values) {
-                without_effect += u64::from(late);
+                corrected.without_effect += late;
                 continue;
             }
+            corrected.told += late;
             (closed.issued, closed.timing) = (new.issued, new.timing);
             for entry in &mut closed.entries {
                 entry.marks.set_told();
             }
             outlet.tell(Some(&old), &new, closed.is_gone(rules, now));
         }
-        without_effect
+        corrected
     }
 
     /// The first watermark at which something must be looked at.

@@ -37,7 +37,7 @@ pub struct SequenceSpec {
     pub max_events_per_session: u32,
     /// Whether a session ends when its chain is complete.
     pub close_on_success: bool,
-    /// What going back to an earlier step means once the chain was complete.
+    /// What going back to an earlier step means.
     pub regress: Regress,
     /// Which time a session counts at in the groups that read it.
     pub output_time: OutputTime,
@@ -63,6 +63,8 @@ pub struct StepSpec {
     pub optional: bool,
     /// Whether it may come again, also after later steps, without beginning the chain anew.
     pub repeatable: bool,
+    /// What it may begin.
+    pub begins: Begins,
     /// Statuses that begin an attempt; without any, only what follows a failure begins another.
     pub start: Vec<Box<str>>,
     /// Statuses that say that it went well; at least one where statuses are read, else none.
@@ -73,6 +75,18 @@ pub struct StepSpec {
     pub step_timeout: Option<Span>,
     /// Longer than this is slow.
     pub slow_after: Option<Span>,
+}
+
+/// What a record of a step may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Begins {
+    /// The chain: as its first record, and anew once later steps have come.
+    #[default]
+    Anew,
+    /// The chain as its first record, but never anew.
+    First,
+    /// Nothing: it only follows, and with no record before it that begins the chain it says nothing.
+    Never,
 }
 
 /// A field that a session takes over from its records.
@@ -108,13 +122,16 @@ pub enum Release {
     OnTerminal,
 }
 
-/// What going back to an earlier step means once the chain was complete.
+/// What going back to an earlier step means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Regress {
-    /// The client moves: what was reached stays reached.
+    /// Once the chain was complete, the client moves: what was reached stays reached. Before, the
+    /// chain begins anew.
     Roam,
     /// The chain begins anew.
     Restart,
+    /// Another session begins.
+    Session,
 }
 
 /// Which time a session counts at.
@@ -186,6 +203,11 @@ impl SequenceSpec {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// Whether it takes the chain to say where sessions end.
+    pub(crate) fn is_cut_by_chain(&self) -> bool {
+        self.close_on_success || self.regress == Regress::Session
     }
 
     /// How long after the time that it counts at a session may still be corrected, as far as the

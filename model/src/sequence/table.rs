@@ -8,6 +8,7 @@
 
 mod agenda;
 mod cold;
+mod firing;
 mod gauges;
 mod room;
 mod taking;
@@ -19,12 +20,10 @@ use super::entry::Entry;
 use super::outlet::{Frame, Outlet, Telling};
 use super::record::RecordWriter;
 use super::rules::Rules;
-use super::sessions::{Now, Sessions};
+use super::sessions::{Corrected, Now, Sessions};
 use crate::account::StageAccount;
-use crate::aggregate::Overflow;
-use crate::cold::{Chills, Shelf};
+use crate::cold::Shelf;
 use crate::engine::Engine;
-use crate::firing::{Fires, Flow, Otherwise};
 use crate::holds::Holds;
 use crate::image::Dirty;
 use crate::plan::{SequenceInput, Stage};
@@ -94,7 +93,7 @@ pub(crate) struct SequenceTable {
     pub(crate) dirty: Option<Box<Dirty>>,
     /// Where keys are that are not in memory; `None` if all are.
     shelf: Option<Box<Shelf>>,
-    scratch: Vec<u64>,
+    ahead: taking::Ahead,
 }
 
 impl SequenceTable {
@@ -140,7 +139,7 @@ impl SequenceTable {
             account: StageAccount::default(),
             dirty: None,
             shelf: None,
-            scratch: vec![0; stage.key.words()],
+            ahead: taking::Ahead::default(),
         })
     }
 
@@ -195,7 +194,7 @@ impl SequenceTable {
         &mut self,
         id: ActorId,
         (fired, symbols): (&mut Fired, &Symbols),
-        step: impl FnOnce(&mut Sessions, Now, &mut Outlet<'_>) -> u64,
+        step: impl FnOnce(&mut Sessions, Now, &mut Outlet<'_>) -> Corrected,
     ) {
         let now = self.instants();
         let frame = &self.frame;
@@ -203,15 +202,13 @@ impl SequenceTable {
         actor.is_touched = false;
         let mut outlet = Outlet { frame, key: &actor.key, symbols, fired, told: [0, 0] };
         let before = actor.sessions.records();
-        let without_effect = step(&mut actor.sessions, now, &mut outlet);
+        let corrected = step(&mut actor.sessions, now, &mut outlet);
         let [told, taken_back] = outlet.told;
         self.account.panes += told;
         self.account.retracts += taken_back;
         self.account.operations += 1;
-        // What came in a cycle before a restart may be in the account of another shard.
-        let without_effect = without_effect.min(self.account.late);
-        self.account.late -= without_effect;
-        self.account.late_no_effect += without_effect;
+        self.account.late += corrected.told;
+        self.account.late_no_effect += corrected.without_effect;
         self.records = (self.records + actor.sessions.records()).saturating_sub(before);
         self.register(id);
     }
@@ -286,68 +283,6 @@ impl SequenceTable {
         self.active = self.active.saturating_add(passed);
     }
 
-    /// What is due by the clock.
-    fn run_clock(&mut self, fired: &mut Fired, symbols: &Symbols) -> Flow {
-        loop {
-            if self.shelf.is_some() {
-                let hot = self.ticks.first().map(cold::instant);
-                self.recall_ticking(hot, cold::instant(self.active), self.watermark.0);
-            }
-            let active = self.active;
-            let Some((due, id)) = self.ticks.take(|due| due <= active) else { break };
-            let Some(actor) = self.actors.get_mut(id) else { continue };
-            if actor.armed_tick != Some(due) {
-                continue;
-            }
-            actor.armed_tick = None;
-            match actor.sessions.next_tick(&self.frame.rules) {
-                Some(next) if next > self.active => self.register_tick(id),
-                Some(_) => self.step(id, (&mut *fired, symbols), on_tick),
-                None => {}
-            }
-            if fired.is_full() {
-                return Flow::More;
-            }
-        }
-        Flow::Done
-    }
-
-    /// Actors that got something are asked.
-    fn ask_touched(&mut self, fired: &mut Fired, symbols: &Symbols) -> Flow {
-        while let Some(id) = self.touched.pop_front() {
-            self.step(id, (&mut *fired, symbols), Sessions::settle);
-            if fired.is_full() {
-                return Flow::More;
-            }
-        }
-        Flow::Done
-    }
-
-    /// Actors that are due by the watermark are asked; `before` is what held before it.
-    fn ask_due(&mut self, before: Now, fired: &mut Fired, symbols: &Symbols) -> Flow {
-        let watermark = self.watermark;
-        loop {
-            if self.shelf.is_some() {
-                self.recall_due(self.deadlines.first(), |at| at <= watermark.0, watermark.0);
-            }
-            let due = self.deadlines.take(|deadline| deadline <= watermark.0);
-            let Some((deadline, id)) = due else { break };
-            let Some(actor) = self.actors.get_mut(id) else { continue };
-            if actor.armed != Some(deadline) {
-                continue;
-            }
-            actor.armed = None;
-            match actor.sessions.next_deadline(&self.frame.rules, before) {
-                Some(due) if due > watermark.0 => self.arm(id, due),
-                Some(_) | None => self.step(id, (&mut *fired, symbols), Sessions::settle),
-            }
-            if fired.is_full() {
-                return Flow::More;
-            }
-        }
-        Flow::Done
-    }
-
     /// Whether no session, deadline or hold is left.
     pub(crate) fn is_empty(&self) -> bool {
         let has_none = self.actors.is_empty() && self.cold_keys() == 0;
@@ -403,96 +338,5 @@ impl SequenceTable {
     /// How many keys have a session that goes on.
     pub(crate) fn open(&self) -> usize {
         self.actors().filter(|actor| !actor.sessions.entries.is_empty()).count()
-    }
-}
-
-/// What the clock does to the sessions of a key.
-fn on_tick(sessions: &mut Sessions, now: Now, outlet: &mut Outlet<'_>) -> u64 {
-    let rules = &outlet.frame.rules;
-    let waits = sessions.waits_since.zip(rules.wait_max());
-    if waits.is_some_and(|(since, wait)| since.saturating_add(wait) <= now.active) {
-        sessions.release_all();
-    }
-    if sessions.idle_tick(rules).is_some_and(|due| due <= now.active) {
-        sessions.time_out(now, outlet);
-    }
-    sessions.settle(now, outlet)
-}
-
-impl Fires for SequenceTable {
-    /// Actors that got something are asked once; if the watermark rises in the same round, then.
-    fn end_round(
-        &mut self,
-        upcoming: Option<Watermark>,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<Flow, Overflow> {
-        if upcoming.is_some_and(|upcoming| upcoming > self.watermark) {
-            return Ok(Flow::Done);
-        }
-        if self.ask_touched(fired, symbols) == Flow::More
-            || self.has_cycles && self.run_clock(fired, symbols) == Flow::More
-        {
-            return Ok(Flow::More);
-        }
-        self.settle_output();
-        Ok(Flow::Done)
-    }
-
-    /// Delivers a watermark to the actors that are due.
-    fn advance(
-        &mut self,
-        watermark: Watermark,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<Flow, Overflow> {
-        let before = match self.advancing {
-            Some(before) => before,
-            None if watermark <= self.watermark => return Ok(Flow::Done),
-            // What was due is asked of what held before.
-            None => *self.advancing.insert(self.instants()),
-        };
-        self.watermark = watermark;
-        if self.ask_touched(fired, symbols) == Flow::More
-            || self.ask_due(before, fired, symbols) == Flow::More
-        {
-            return Ok(Flow::More);
-        }
-        self.advancing = None;
-        if self.actors.is_empty() && self.cold_keys() == 0 {
-            // Nobody is left who waits for the clock.
-            self.ticks.clear();
-        }
-        self.settle_output();
-        Ok(Flow::Done)
-    }
-
-    /// Sessions have a clock of their own.
-    fn time_out(&mut self, _: &mut Fired, _: &Symbols) -> Result<Flow, Overflow> {
-        Ok(Flow::Done)
-    }
-
-    fn otherwise(
-        &mut self,
-        what: &Otherwise,
-        fired: &mut Fired,
-        symbols: &Symbols,
-    ) -> Result<Flow, Overflow> {
-        match what {
-            Otherwise::Nothing | Otherwise::Shares(_) | Otherwise::Signal(_) => Ok(Flow::Done),
-            Otherwise::Tick(now) => {
-                // The same tick again, for the next slice, adds nothing.
-                self.tick(*now);
-                // Sources that wait for room end no cycle: the clock makes some at once.
-                if self.has_cycles && !self.is_full() {
-                    return Ok(Flow::Done);
-                }
-                let flow = self.run_clock(fired, symbols);
-                if flow == Flow::Done && !self.has_cycles {
-                    self.settle_output();
-                }
-                Ok(flow)
-            }
-        }
     }
 }

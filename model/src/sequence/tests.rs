@@ -2,189 +2,13 @@
 //! never; the accounts; restarts. One line for each record told.
 
 use super::machine_tests::wifi;
-use super::spec::{Bounds, OutputTime, OverflowPolicy, Release, SequenceSpec, StepSpec};
-use crate::account::StageAccount;
-use crate::aggregate::Function;
-use crate::cold::{MemoryPages, Pages};
+use super::scene::{GOOD, Scene, job, span};
+use super::spec::{OutputTime, Regress, Release, SequenceSpec, StepSpec};
 use crate::engine::{Cycle, Engine, Pace};
-use crate::image::Log;
-use crate::pane::{PaneKind, Timing};
-use crate::plan::{AggregateSpec, Grouping, Job, KeyColumn, OfSpec, Plan};
 use crate::planner::plan_for;
-use crate::row::{Field, Position, RowBatch};
-use crate::shard::{Output, Shard, StageError};
-use crate::symbol::Symbols;
-use crate::time::{EventTime, ProcessingTime, Span, Watermark};
-use crate::value::{Type, Value};
-use crate::window::{Phase, WindowFn};
-use std::collections::BTreeSet;
+use crate::shard::Shard;
+use crate::time::Watermark;
 use std::sync::Arc;
-
-fn span(millis: i64) -> Span {
-    Span::from_millis(millis)
-}
-
-/// The job of `spec`, by client, and the number of sessions by outcome in windows of 1 s.
-fn job(spec: SequenceSpec, lateness: i64) -> Job {
-    let fields = ["client", "step", "status"].map(|name| Field::new(name, Type::Text));
-    let needed = spec.corrected_within(span(lateness));
-    let sessions = Grouping {
-        allowed_lateness: span(lateness),
-        sinks: vec!["out".into()],
-        ..Grouping::sequence("sessions", vec![KeyColumn::plain("client")], spec)
-    };
-    let window = WindowFn::Fixed { size: span(1000), offset: 0, phase: Phase::Aligned };
-    let outcomes = Grouping {
-        key: vec![KeyColumn::plain("outcome")],
-        allowed_lateness: needed,
-        sinks: vec!["out".into()],
-        aggregates: vec![
-            AggregateSpec::new("sessions", Function::Count, None),
-            AggregateSpec::new("records", Function::Sum, Some("n_events")),
-        ],
-        of: Some(OfSpec { grouping: "sessions".into(), derived: Vec::new(), filter: None }),
-        ..Grouping::new("outcomes", window)
-    };
-    Job {
-        shard_by: Some(vec!["client".into()]),
-        ..Job::new("p", fields.to_vec(), vec![sessions, outcomes])
-    }
-}
-
-pub(super) struct Scene {
-    plan: Arc<Plan>,
-    symbols: Arc<Symbols>,
-    shard: Shard,
-    log: Log,
-    offset: u64,
-    now: i64,
-}
-
-impl Scene {
-    pub(super) fn new(spec: SequenceSpec, lateness: i64) -> Self {
-        Self::on(Engine::Streaming, spec, lateness)
-    }
-
-    fn on(engine: Engine, spec: SequenceSpec, lateness: i64) -> Self {
-        let plan = Arc::new(plan_for(&job(spec, lateness), engine).unwrap());
-        let symbols = Arc::new(Symbols::default());
-        let shard = Shard::new(plan.clone(), symbols.clone(), 0, 1);
-        Self { plan, symbols, shard, log: Log::default(), offset: 0, now: 0 }
-    }
-
-    /// Takes records given as `time client step status`, by `;`, in one batch.
-    pub(super) fn records(&mut self, text: &str) -> Result<Vec<String>, StageError> {
-        let mut batch = RowBatch::new(self.plan.row.clone());
-        for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
-            let mut words = part.split(' ');
-            let time = EventTime::from_millis(words.next().unwrap().parse().unwrap());
-            let mut row = batch.push(time, Position { partition: 0, offset: self.offset });
-            self.offset += 1;
-            for name in ["client", "step", "status"] {
-                let Some(word) = words.next() else { continue };
-                let value = Value::Text(word.into()).intern(&self.symbols).unwrap();
-                row.set(self.plan.row.slot(name).unwrap(), value);
-            }
-        }
-        self.step(|shard, out| shard.records(&batch, out))
-    }
-
-    pub(super) fn watermark(&mut self, millis: i64) -> Vec<String> {
-        let watermark = Watermark(EventTime::from_millis(millis));
-        self.step(|shard, out| shard.watermark(watermark, out)).unwrap()
-    }
-
-    /// Lets the clock run, tick by tick.
-    fn clock(&mut self, millis: i64) -> Vec<String> {
-        let mut lines = Vec::new();
-        let until = self.now + millis;
-        while self.now < until {
-            self.now = (self.now + 200).min(until);
-            let now = ProcessingTime::from_millis(self.now);
-            lines.extend(self.step(|shard, out| shard.tick(now, out)).unwrap());
-        }
-        lines
-    }
-
-    /// Cuts the state, and goes on with what the cuts so far hold, in another process.
-    fn restart(&mut self) {
-        self.log.cut(&self.plan, std::slice::from_mut(&mut self.shard)).unwrap();
-        let symbols = Arc::new(Symbols::default());
-        let mut shards = self.log.restore(&self.plan, &symbols, 1).unwrap();
-        (self.shard, self.symbols) = (shards.remove(0), symbols);
-    }
-
-    fn step(
-        &mut self,
-        step: impl FnOnce(&mut Shard, &mut Output) -> Result<(), StageError>,
-    ) -> Result<Vec<String>, StageError> {
-        let mut out = Output::default();
-        step(&mut self.shard, &mut out)?;
-        let mut lines = Vec::new();
-        for batch in &out.panes {
-            let stage = &self.plan.stages[batch.stage.index()];
-            let (keys, values) = (stage.key.words(), stage.aggregates.words());
-            for (meta, key, values) in batch.iter(keys, values) {
-                let key = stage.key.read(key, 0).value(&self.symbols);
-                let result = |name: &str| {
-                    let index = stage.aggregates.find(name).unwrap();
-                    stage.aggregates.finish(values, index).value(&self.symbols)
-                };
-                let text = |value: Value| match value {
-                    Value::Text(text) => text.to_string(),
-                    Value::Int(number) => number.to_string(),
-                    _ => "-".to_owned(),
-                };
-                let key = text(key);
-                if &*stage.name == "outcomes" {
-                    let (sessions, records) = (result("sessions"), result("records"));
-                    let (start, timing) = (meta.window.start(), meta.timing.name());
-                    let (sessions, records) = (text(sessions), text(records));
-                    lines.push(format!("{start} {timing} {key} {sessions} ({records})"));
-                    continue;
-                }
-                let kind = match (meta.kind, meta.timing) {
-                    (PaneKind::Retract, _) => "minus",
-                    (PaneKind::Insert, Timing::Early) => "early",
-                    (PaneKind::Insert, Timing::OnTime) => "final",
-                    (PaneKind::Insert, Timing::TimedOut) => "clock",
-                    (PaneKind::Insert, Timing::Late) if meta.index == 0 => "final",
-                    (PaneKind::Insert, Timing::Late) => "correction",
-                };
-                let at = ["t_first", "t_last"].map(|name| text(result(name)));
-                let count = |name: &str| text(result(name));
-                lines.push(format!(
-                    "{kind} {key}@{} #{} {} {} [{},{}] {}+{}late+{}copies {}",
-                    meta.window.start(),
-                    meta.index,
-                    text(result("outcome")),
-                    text(result("step")),
-                    at[0],
-                    at[1],
-                    count("n_events"),
-                    count("n_late"),
-                    count("n_duplicate"),
-                    text(result("close_cause")),
-                ));
-            }
-        }
-        Ok(lines)
-    }
-
-    fn account(&self) -> StageAccount {
-        self.shard.accounts()[0].clone()
-    }
-
-    /// Ends the input: nothing may be left.
-    pub(super) fn end(&mut self) -> Vec<String> {
-        let lines = self.watermark(i64::MAX);
-        assert!(self.shard.is_empty());
-        assert!(self.account().is_balanced());
-        lines
-    }
-}
-
-const GOOD: &str = "0 a assoc ok; 3 a auth ok; 4 a dns ok";
 
 #[test]
 fn records_in_any_order_give_one_record_and_one_row() {
@@ -370,187 +194,6 @@ fn on_terminal_is_told_once_the_chain_is_complete() {
 }
 
 #[test]
-fn the_clock_ends_what_the_watermark_leaves_open() {
-    let mut scene = Scene::new(wifi(), 50);
-    scene.clock(200);
-    scene.records("0 a assoc ok; 4 a dns ok; 70000 a assoc ok").unwrap();
-    // A second session of the same key, in the far future, does not keep the first one.
-    assert!(scene.clock(100).is_empty());
-    scene.restart();
-    // What passes between two processes does not count.
-    scene.now += 1_000_000;
-    assert!(scene.clock(100).is_empty());
-    let lines = scene.clock(400);
-    assert_eq!(
-        lines,
-        [
-            "clock a@0 #0 stuck auth [0,4] 2+0late+0copies idle",
-            "clock a@70000 #0 abandoned assoc [70000,70000] 1+0late+0copies idle",
-        ]
-    );
-    // What comes for it corrects it, in time or not.
-    assert_eq!(
-        scene.records("3 a auth ok").unwrap(),
-        [
-            "minus a@0 #0 stuck auth [0,4] 2+0late+0copies idle",
-            "correction a@0 #1 connected - [0,4] 3+1late+0copies idle",
-        ]
-    );
-    // By the clock it is gone, too.
-    scene.clock(2_000);
-    assert_eq!(scene.shard.sizes()[0].0, 0);
-    scene.end();
-}
-
-#[test]
-fn a_bounded_wait_lets_records_in_by_the_clock() {
-    let spec = SequenceSpec { release: Release::BoundedWait(span(300)), ..wifi() };
-    let mut scene = Scene::new(SequenceSpec { idle_timeout_processing: None, ..spec }, 50);
-    scene.clock(200);
-    scene.records("0 a assoc ok; 9 a bye").unwrap();
-    assert!(scene.clock(200).is_empty());
-    assert_eq!(scene.clock(200), ["clock a@0 #0 abandoned assoc [0,9] 2+0late+0copies terminal"]);
-    scene.end();
-}
-
-#[test]
-fn a_delay_behind_the_watermark_waits_for_it() {
-    let spec = SequenceSpec { release: Release::WatermarkPlus(span(30)), ..wifi() };
-    let mut scene = Scene::new(spec, 0);
-    scene.records("0 a assoc ok; 9 a bye").unwrap();
-    assert!(scene.watermark(39).is_empty());
-    // Behind the watermark, and in time.
-    scene.records("9 a auth ok").unwrap();
-    assert_eq!(scene.watermark(40), ["final a@0 #0 abandoned auth [0,9] 3+0late+0copies terminal"]);
-    assert_eq!(scene.account().late, 0);
-    scene.end();
-}
-
-#[test]
-fn an_endless_session_is_cut_by_number_and_by_age() {
-    let mut scene = Scene::new(wifi(), 0);
-    // A bot that never stops, with a watermark that stands still: released by number.
-    let text: String = (0..40).map(|n| format!("{n} bot dns x{n};")).collect();
-    let lines = scene.records(&text).unwrap();
-    assert_eq!(lines.len(), 5, "{lines:?}");
-    assert_eq!(lines[0], "clock bot@0 #0 incomplete_start - [0,7] 8+0late+0copies max_events");
-    scene.end();
-    // Slowly: by age, as the watermark goes on.
-    let mut scene = Scene::new(SequenceSpec { max_events_per_session: 100, ..wifi() }, 0);
-    let mut lines = Vec::new();
-    for number in 0..30 {
-        scene.records(&format!("{} slow dns x{number}", number * 90)).unwrap();
-        lines.extend(scene.watermark(number * 90 - 100));
-    }
-    assert_eq!(lines[0], "final slow@0 #0 incomplete_start - [0,990] 12+0late+0copies max_age");
-    scene.end();
-}
-
-#[test]
-fn what_has_no_room_is_closed_dropped_or_ends_the_run() {
-    let bound = |policy| {
-        let bounds = Bounds { sessions: Some(2), bytes: None, policy };
-        Scene::new(SequenceSpec { bounds, ..wifi() }, 0)
-    };
-    let text = "0 a assoc ok; 1 b assoc ok; 5 a auth ok; 6 c assoc ok; 7 c auth ok";
-    let mut scene = bound(OverflowPolicy::EmitEarlyOldest);
-    assert_eq!(
-        scene.records(text).unwrap(),
-        ["final b@1 #0 overflow - [1,1] 1+0late+0copies memory"]
-    );
-    assert_eq!(scene.shard.sizes()[0].0, 2);
-    scene.end();
-
-    let mut scene = bound(OverflowPolicy::DropNewest);
-    assert!(scene.records(text).unwrap().is_empty());
-    assert_eq!((scene.account().overflow, scene.account().on_time), (2, 3));
-    assert!(!scene.shard.is_full());
-    scene.end();
-
-    let mut scene = bound(OverflowPolicy::PauseSource);
-    assert!(scene.records(text).unwrap().is_empty());
-    assert!(scene.shard.is_full());
-    scene.watermark(200);
-    assert!(!scene.shard.is_full());
-    scene.end();
-
-    let error = bound(OverflowPolicy::Fail).records(text).unwrap_err();
-    assert!(error.to_string().starts_with("sequence `sessions` keeps 2 sessions"), "{error}");
-
-    // Bytes, for ten times as many sessions as there is room for.
-    let bounds =
-        Bounds { sessions: None, bytes: Some(40_000), policy: OverflowPolicy::EmitEarlyOldest };
-    let mut scene = Scene::new(SequenceSpec { bounds, ..wifi() }, 0);
-    for number in 0..2_000 {
-        scene.records(&format!("{number} k{number} assoc ok; {number} k{number} auth ok")).unwrap();
-        let (_, bytes) = scene.shard.sizes()[0];
-        assert!(bytes <= 41_000, "{bytes}");
-    }
-    scene.end();
-}
-
-#[test]
-fn room_is_kept_whatever_a_round_brings() {
-    let bounds = Bounds { sessions: Some(1), bytes: None, policy: OverflowPolicy::EmitEarlyOldest };
-    let mut scene = Scene::new(SequenceSpec { bounds, ..wifi() }, 1_000);
-    scene.watermark(500);
-    // Both come late, and the first has made nothing due yet.
-    scene.records("400 a assoc ok; 410 b assoc ok").unwrap();
-    assert_eq!(scene.shard.sizes()[0].0, 1);
-    // What is lost in any case takes nobody's room.
-    scene.watermark(1_450);
-    assert!(scene.records("400 c assoc ok").unwrap().is_empty());
-    assert_eq!((scene.shard.sizes()[0].0, scene.account().expired), (1, 1));
-    scene.end();
-}
-
-#[test]
-fn sources_that_wait_for_sessions_that_were_told_do_not_wait_for_ever() {
-    let bounds = Bounds { sessions: Some(1), bytes: None, policy: OverflowPolicy::PauseSource };
-    let idle_timeout_processing = Some(span(600));
-    let mut scene = Scene::new(SequenceSpec { bounds, idle_timeout_processing, ..wifi() }, 1_000);
-    scene.records(GOOD).unwrap();
-    // It is closed, and kept; while sources wait the watermark goes no further.
-    assert_eq!(scene.watermark(150).len(), 1);
-    assert!(scene.shard.is_full());
-    scene.clock(1_600);
-    assert!(scene.shard.is_full());
-    scene.clock(200);
-    assert!(!scene.shard.is_full());
-    scene.end();
-}
-
-/// A cycle cannot end while sources wait, so what came late is not asked at its end.
-#[test]
-fn a_late_session_makes_sources_wait_no_longer_than_the_clock_lets_it() {
-    let bounds = Bounds { sessions: Some(1), bytes: None, policy: OverflowPolicy::PauseSource };
-    let idle_timeout_processing = Some(span(600));
-    let spec = SequenceSpec { bounds, idle_timeout_processing, ..wifi() };
-    let mut scene = Scene::on(Engine::MicroBatch(Pace::Records(6)), spec, 1_000);
-    let cycle = Cycle { number: 1, watermark: Watermark(EventTime::from_millis(500)) };
-    scene.step(|shard, out| shard.cycle(cycle, out)).unwrap();
-    scene.records("400 a assoc ok").unwrap();
-    assert_eq!(scene.account().late, 1);
-    assert!(scene.shard.is_full());
-    scene.clock(600 + 600 + 1_000 + 400);
-    assert!(!scene.shard.is_full());
-    assert_eq!(scene.shard.sizes()[0].0, 0);
-}
-
-#[test]
-fn a_page_that_is_lost_fails_the_shard_and_hangs_nobody() {
-    let mut scene = Scene::new(wifi(), 0);
-    let pages = Arc::new(MemoryPages::default());
-    scene.shard.keep_within(Some(0), pages.clone()).unwrap();
-    scene.records(GOOD).unwrap();
-    assert_eq!(pages.count(), 1);
-    pages.retain(&BTreeSet::new()).unwrap();
-    let watermark = Watermark(EventTime::from_millis(1_000));
-    let error = scene.step(|shard, out| shard.watermark(watermark, out)).unwrap_err();
-    assert!(matches!(error, StageError::Page { .. }), "{error}");
-}
-
-#[test]
 fn steps_that_are_not_known_are_counted() {
     let mut scene = Scene::new(wifi(), 0);
     scene.records("0 a assoc ok; 1 a what ok; 2 a").unwrap();
@@ -616,4 +259,33 @@ fn nothing_is_read_of_fields_that_are_not_there() {
     let lines = scene.end();
     assert_eq!(lines[0], "final a@0 #0 abandoned auth [0,3] 2+0late+1copies idle");
     assert_eq!(lines[1], "final b@500 #0 connected - [500,507] 3+0late+0copies idle");
+}
+
+#[test]
+fn a_session_of_its_own_begins_where_the_chain_begins_anew() {
+    let spec = SequenceSpec { regress: Regress::Session, ..wifi() };
+    let mut scene = Scene::new(spec, 200);
+    scene
+        .records("3 a auth bad; 20 a assoc ok; 0 a assoc ok; 22 a auth ok; 40 a assoc ok")
+        .unwrap();
+    // What begins the next one has not been let in.
+    assert!(scene.watermark(20).is_empty());
+    assert_eq!(scene.watermark(21), ["final a@0 #0 failed auth [0,3] 2+0late+0copies restart"]);
+    // It belongs to the first one, which ends where it ended.
+    assert_eq!(
+        scene.records("9 a auth ok; 10 a dns ok").unwrap(),
+        [
+            "minus a@0 #0 failed auth [0,3] 2+0late+0copies restart",
+            "correction a@0 #1 connected - [0,10] 4+2late+0copies restart",
+        ]
+    );
+    assert_eq!(
+        scene.end(),
+        [
+            "final a@20 #0 abandoned auth [20,22] 2+0late+0copies restart",
+            "final a@40 #0 abandoned assoc [40,40] 1+0late+0copies idle",
+            "0 on_time connected 1 (4)",
+            "0 on_time abandoned 2 (3)",
+        ]
+    );
 }

@@ -44,7 +44,7 @@ raw_table! {
         max_events_per_session: Whole<1, 1_000_000> = Default("1000"),
         /// Whether a session ends when its chain is complete.
         close_on_success: bool = Default("false"),
-        /// What going back to an earlier step means once the chain was complete: a `roam`, which takes nothing back, or a `restart` of the chain.
+        /// What going back to an earlier step means: a `roam`, which takes nothing back, once the chain was complete, and else a `restart` of the chain; a `restart` always; or the beginning of another `session`.
         regress: RawRegress = Default("\"roam\""),
         /// How late a record may be and still correct what was told; records that come later are dropped, and counted.
         allowed_lateness: Length = Default("\"0s\""),
@@ -72,6 +72,8 @@ raw_table! {
         optional: bool = Default("false"),
         /// Whether it may come again, also after later steps, without beginning the chain anew.
         repeatable: bool = Default("false"),
+        /// What its records begin: the chain, `anew` as well; only as the `first` record; or `never` anything, so that they say nothing without one before them that begins the chain.
+        begins: RawBegins = Default("\"anew\""),
         /// Statuses that begin an attempt. Without any, only what follows a failure begins another.
         start: List<String> = Default("[]"),
         /// Statuses that say that it went well; needed where `status` is set.
@@ -86,6 +88,18 @@ raw_table! {
 }
 
 raw_names! {
+    /// What records of a step begin.
+    pub(crate) enum RawBegins ("beginning") {
+        /// The chain, as its first record and anew.
+        Anew = "anew",
+        /// The chain, as its first record.
+        First = "first",
+        /// Nothing.
+        Never = "never",
+    }
+}
+
+raw_names! {
     /// From which record a session takes a field over.
     pub(crate) enum RawWhich ("record to take over from") {
         /// The first that has it.
@@ -96,12 +110,14 @@ raw_names! {
 }
 
 raw_names! {
-    /// What going back to an earlier step means once the chain was complete.
+    /// What going back to an earlier step means.
     pub(crate) enum RawRegress ("meaning of going back") {
-        /// The client moves.
+        /// The client moves, once the chain was complete.
         Roam = "roam",
         /// The chain begins anew.
         Restart = "restart",
+        /// Another session begins.
+        Session = "session",
     }
 }
 

@@ -8,14 +8,15 @@ use crate::config::raw::RawConfig;
 use crate::config::raw::lists::List;
 use crate::config::raw::reader::Given;
 use crate::config::raw::sequence::{
-    RawOutputTime, RawOverflow, RawRegress, RawRelease, RawReleaseName, RawSequence, RawStep,
-    RawWhich,
+    RawBegins, RawOutputTime, RawOverflow, RawRegress, RawRelease, RawReleaseName, RawSequence,
+    RawStep, RawWhich,
 };
 use nilometer_model::plan::{Grouping, KeyColumn};
 use nilometer_model::row::Field;
 use nilometer_model::sequence::check::{SequenceError, check};
 use nilometer_model::sequence::spec::{
-    Bounds, Carried, OutputTime, OverflowPolicy, Regress, Release, SequenceSpec, StepSpec, Which,
+    Begins, Bounds, Carried, OutputTime, OverflowPolicy, Regress, Release, SequenceSpec, StepSpec,
+    Which,
 };
 
 /// The sequences; one that is wrong is reported and left out.
@@ -105,6 +106,11 @@ fn step(raw: &RawStep) -> Option<StepSpec> {
         name: raw.name.value()?.as_str().into(),
         optional: *raw.optional.value()?,
         repeatable: *raw.repeatable.value()?,
+        begins: match *raw.begins.value()? {
+            RawBegins::Anew => Begins::Anew,
+            RawBegins::First => Begins::First,
+            RawBegins::Never => Begins::Never,
+        },
         start: texts(&raw.start)?,
         success: texts(&raw.success)?,
         failure: texts(&raw.failure)?,
@@ -142,6 +148,7 @@ fn spec(raw: &RawSequence, steps: Vec<StepSpec>, carried: Vec<Carried>) -> Optio
         regress: match *raw.regress.value()? {
             RawRegress::Roam => Regress::Roam,
             RawRegress::Restart => Regress::Restart,
+            RawRegress::Session => Regress::Session,
         },
         output_time: match *raw.output_time.value()? {
             RawOutputTime::First => OutputTime::First,
