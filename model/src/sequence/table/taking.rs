@@ -1,7 +1,7 @@
 //! How a sequence takes records: each goes to its key, and what becomes of it is counted.
 //!
-//! Keys are looked up some records ahead: look-ups that do not wait for each other take a third of
-//! the time where a table is larger than the caches.
+//! Keys are looked up some records ahead: where a table is larger than the caches, look-ups that need
+//! not wait for each other wait for memory together.
 
 use super::SequenceTable;
 use crate::late::LateReason;
