@@ -277,7 +277,11 @@ fn going_back_after_the_end_may_begin_the_chain_anew() {
 fn what_steps_may_begin_decides_what_they_say_and_whether_the_chain_begins_anew() {
     let symbols = Symbols::default();
     for (auth, records, expected) in [
-        (Begins::Anew, "0 auth ok; 5 assoc ok", "abandoned assoc restarts 1 | assoc success 1x 0ms"),
+        (
+            Begins::Anew,
+            "0 auth ok; 5 assoc ok",
+            "abandoned assoc restarts 1 | assoc success 1x 0ms",
+        ),
         (Begins::First, "0 auth ok; 5 assoc ok; 9 dns ok", {
             "stuck auth restarts 1 | assoc success 1x 0ms dns success 1x 4ms"
         }),
