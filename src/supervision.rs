@@ -5,18 +5,22 @@
 //! reading the same input again will bring about again is counted; one of an input, an output or the
 //! disk is not, nor is a kill.
 
-use crate::config::Pipeline;
+use crate::config::{Pipeline, SourceKind};
 use crate::failure::tell;
 use crate::state::StateError;
-use nilometer_actors::at;
+use nilometer_actors::at::{self, Batch};
 use nilometer_actors::checkpoint::Checkpoint;
 use nilometer_actors::meter::Meters;
 use nilometer_actors::node::SourcePart;
 use nilometer_actors::report::Failure;
+use nilometer_connectors::kafka::source::stored_offsets;
 use nilometer_connectors::store::AbortFile;
-use nilometer_model::epoch::{Abort, Aborts, BatchPlace, Epoch, Stored, Verdict, Wish};
+use nilometer_model::epoch::{
+    Abort, Aborts, BatchPlace, Epoch, OffsetRange, Stored, Verdict, Wish,
+};
 use nilometer_model::image::ImageError;
 use nilometer_model::shard::StageError;
+use std::collections::BTreeMap;
 use std::panic::PanicHookInfo;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -29,10 +33,18 @@ pub struct Supervision {
     behind: Epoch,
     /// What a node tells while it runs.
     meters: OnceLock<Arc<Meters>>,
-    /// By partition, whether its input gives the same records again.
-    is_exact: OnceLock<Vec<bool>>,
-    /// By source, whether it is one partition, so that the place of a batch says what it was.
-    is_one: OnceLock<Vec<bool>>,
+    /// The sources of the run.
+    inputs: OnceLock<Vec<Input>>,
+}
+
+/// What has to be known of a source to say where a run has failed.
+#[derive(Debug)]
+struct Input {
+    name: Arc<str>,
+    /// Whether it gives the same records again.
+    is_exact: bool,
+    /// Whether it is of several partitions, which have names of their own.
+    is_partitioned: bool,
 }
 
 impl Supervision {
@@ -49,13 +61,13 @@ impl Supervision {
     ) -> Result<Self, StateError> {
         let mut aborts = file.read()?;
         let before = aborts.clone();
-        let records: Vec<_> = checkpoint.map(Checkpoint::records_read).unwrap_or_default();
+        let read = checkpoint.map(|checkpoint| read(pipeline, checkpoint)).unwrap_or_default();
         let behind = checkpoint.map_or(Epoch::NONE, |checkpoint| checkpoint.epoch);
         let failed = aborts.last().cloned();
-        let verdict = aborts.start(Stored { epoch: behind, records: &records }, wish);
+        let verdict = aborts.start(Stored { epoch: behind, read: &read }, wish);
         let words = Words { pipeline };
         match verdict {
-            Verdict::Held | Verdict::HeldWithNothingToSkip => return Err(words.held(&aborts)),
+            Verdict::Held => return Err(words.held(&aborts)),
             Verdict::StartsWithNothingToSkip => {
                 tell("--skip-batch: there is no batch that the run before failed in\n");
             }
@@ -70,23 +82,25 @@ impl Supervision {
         if aborts != before {
             file.write(&aborts)?;
         }
-        let (meters, is_exact, is_one) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(Self { file, aborts: Mutex::new(aborts), behind, meters, is_exact, is_one })
+        let (meters, inputs) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { file, aborts: Mutex::new(aborts), behind, meters, inputs })
     }
 
     /// Lets the sources leave out what is to be left out of them, and takes notice of which can be
     /// read again.
     pub fn prepare(&self, sources: &mut [SourcePart]) {
         let aborts = self.aborts.lock().unwrap_or_else(PoisonError::into_inner);
-        for (partition, source) in (0_u32..).zip(&mut *sources) {
-            let of_source = aborts.skipped().iter().filter(|place| place.partition == partition);
-            source.skipped = of_source.copied().collect();
+        for (number, source) in (0_u32..).zip(&mut *sources) {
+            let of_source = aborts.skipped().iter().filter(|place| place.source == number);
+            source.skipped = of_source.flat_map(|place| place.ranges.iter().cloned()).collect();
         }
-        let is_exact = sources.iter().map(|source| source.reader.position().is_exact);
-        let is_one = sources.iter().map(|source| !source.reader.is_partitioned());
+        let inputs = sources.iter().map(|source| Input {
+            name: source.name.clone(),
+            is_exact: source.reader.position().is_exact,
+            is_partitioned: source.reader.is_partitioned(),
+        });
         // Set once: a run has one set of sources.
-        self.is_exact.set(is_exact.collect()).ok();
-        self.is_one.set(is_one.collect()).ok();
+        self.inputs.set(inputs.collect()).ok();
     }
 
     /// The node of the run has started.
@@ -99,7 +113,7 @@ impl Supervision {
         let place = match failure {
             Failure::Stage { error: StageError::Page { .. }, .. }
             | Failure::State { error: ImageError::Page(_), .. } => return,
-            Failure::Stage { place, .. } => *place,
+            Failure::Stage { place, .. } => place.as_ref(),
             Failure::Order { .. } | Failure::State { .. } => None,
             Failure::Source { .. }
             | Failure::Sink { .. }
@@ -110,18 +124,13 @@ impl Supervision {
         self.note(place, failure.to_string());
     }
 
-    fn note(&self, place: Option<BatchPlace>, error: String) {
-        let of = |known: &OnceLock<Vec<bool>>, partition: u32| {
-            let known = known.get().and_then(|known| known.get(partition as usize));
-            known.copied().unwrap_or(false)
-        };
-        let is_exact = |partition| of(&self.is_exact, partition);
-        if place.is_some_and(|place| !is_exact(place.partition)) {
+    fn note(&self, batch: Option<&Batch>, error: String) {
+        let input = batch.map(|batch| self.inputs.get()?.get(batch.source as usize));
+        if input.is_some_and(|input| input.is_none_or(|input| !input.is_exact)) {
             // What was read is gone: the next run cannot fail at the same place.
             return;
         }
-        // A batch of several partitions has no place that could be left out.
-        let place = place.filter(|place| of(&self.is_one, place.partition));
+        let place = batch.zip(input.flatten()).and_then(|(batch, input)| self.place(batch, input));
         let stored = self.meters.get().map_or(Epoch::NONE, |meters| meters.durable());
         let abort = Abort { epoch: stored.max(self.behind), place, error: error.into() };
         let mut aborts = self.aborts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,6 +139,29 @@ impl Supervision {
             tell(&format!("cannot note that the run has failed: {error}\n"));
         }
     }
+
+    /// Where `batch` of `input` lies, by the names of partitions: their numbers are of this run.
+    fn place(&self, batch: &Batch, input: &Input) -> Option<BatchPlace> {
+        let meter = self.meters.get()?.sources().get(batch.source as usize)?;
+        let range = |&(number, from, to): &(u32, u64, u64)| {
+            let name = if input.is_partitioned { meter.name(number)? } else { input.name.clone() };
+            Some(OffsetRange { partition: (*name).into(), from, to })
+        };
+        let ranges = batch.ranges.iter().map(range).collect::<Option<_>>()?;
+        Some(BatchPlace { source: batch.source, ranges })
+    }
+}
+
+/// By source, and by name of a partition of it, the offset behind what `checkpoint` has of it.
+fn read(pipeline: &Pipeline, checkpoint: &Checkpoint) -> Vec<BTreeMap<Box<str>, u64>> {
+    let sources = pipeline.sources.iter().zip(checkpoint.read());
+    let read = sources.map(|(source, (records, position))| match source.kind {
+        SourceKind::Kafka(_) => stored_offsets(position).collect(),
+        SourceKind::Files { .. } | SourceKind::Udp { .. } | SourceKind::Generator(_) => {
+            BTreeMap::from([(source.name.as_str().into(), records)])
+        }
+    });
+    read.collect()
 }
 
 /// Lets a panic end the process at once, whatever the build: there is no half-dead run. It is noted
@@ -144,7 +176,7 @@ pub fn abort_on_panic(supervision: Option<Arc<Supervision>>) {
             let text = payload.downcast_ref::<String>().map(String::as_str);
             let what = text.or_else(|| payload.downcast_ref::<&str>().copied());
             let what = what.unwrap_or("no reason was given");
-            supervision.note(at::at(), format!("panicked at {place}: {what}"));
+            supervision.note(at::at().as_ref(), format!("panicked at {place}: {what}"));
         }
         std::process::abort();
     }));
@@ -156,15 +188,25 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// Records by number, counted from 1, as dead letters do.
+    /// Records by number, counted from 1, or by their offsets in a topic: as dead letters do.
     fn place(&self, place: &BatchPlace) -> String {
-        let source = self.pipeline.sources.get(place.partition as usize);
-        let name = source.map_or("", |source| source.name.as_str());
-        format!("records {} to {} of source `{name}`", place.from.saturating_add(1), place.to)
+        let source = self.pipeline.sources.get(place.source as usize);
+        let is_topic = source.is_some_and(|source| matches!(source.kind, SourceKind::Kafka(_)));
+        let text = |OffsetRange { partition, from, to }: &OffsetRange| {
+            let last = to.saturating_sub(1);
+            match is_topic {
+                true if *from == last => format!("offset {from} of `{partition}`"),
+                true => format!("offsets {from} to {last} of `{partition}`"),
+                false => {
+                    format!("records {} to {to} of source `{partition}`", from.saturating_add(1))
+                }
+            }
+        };
+        place.ranges.iter().map(text).collect::<Vec<_>>().join(", ")
     }
 
     fn failure(&self, abort: &Abort) -> String {
-        let place = abort.place.map(|place| format!(" at {}", self.place(&place)));
+        let place = abort.place.as_ref().map(|place| format!(" at {}", self.place(place)));
         format!("{}, behind epoch {}: {}", place.unwrap_or_default(), abort.epoch, abort.error)
     }
 
@@ -176,10 +218,10 @@ impl Words<'_> {
                 "start with --skip-batch to put these records among the dead letters, or with --retry to read them again"
             }
             (true, false) => {
-                "start with --skip-batch to leave these records out (counted, and lost: there is no `dead_letters` file), or with --retry to read them again"
+                "start with --skip-batch to leave these records out (counted, and lost: there is no `dead_letters`), or with --retry to read them again"
             }
             (false, _) => {
-                "start with --retry to try again; or change what failed so that it can take its input, such as by a `filter`, and begin it anew with --drop-state; there are no records that --skip-batch could leave out: none were being taken in, or they were of several partitions of a topic"
+                "start with --retry to try again; or change what failed so that it can take its input, such as by a `filter`, and begin it anew with --drop-state; there are no records that --skip-batch could leave out: none were being taken in"
             }
         };
         StateError::Held {

@@ -246,11 +246,13 @@ impl Checkpoint {
 }
 
 impl Checkpoint {
-    /// By partition, how many records had been read.
-    pub fn records_read(&self) -> Vec<u64> {
-        let cuts = self.sources.iter().map(Option::as_ref);
-        let cuts = cuts.map(|cut| cut.filter(|_| !self.begins.counts));
-        cuts.map(|cut| cut.map_or(0, |cut| cut.account.read)).collect()
+    /// By source, how many records had been read, and its position; nothing of one that begins.
+    pub fn read(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.sources.iter().map(|cut| match cut {
+            Some(cut) if self.begins.counts => (0, &*cut.position),
+            Some(cut) => (cut.account.read, &*cut.position),
+            None => (0, Default::default()),
+        })
     }
 }
 

@@ -45,6 +45,8 @@ pub struct SourceMeter {
     total: AtomicU64,
     /// Locked by the source for as long as it takes to put another in its place.
     holder: Mutex<Option<Arc<str>>>,
+    /// Names of its partitions, by number. Locked by the source, when there are more of them.
+    names: Mutex<Vec<Arc<str>>>,
     /// What it has counted. Locked by the source, at a tick, for as long as it takes to put others
     /// in its place.
     figures: Mutex<SourceFigures>,
@@ -66,6 +68,16 @@ impl SourceMeter {
     /// The name of the partition that holds the source back, if it reads several and one does.
     pub fn holder(&self) -> Option<Arc<str>> {
         self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_names(&self, names: Vec<Arc<str>>) {
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    /// The name of partition `number` of a source of several, as soon as a record of it was read.
+    pub fn name(&self, number: u32) -> Option<Arc<str>> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get(number as usize).cloned()
     }
 
     /// What it had counted at the last tick.

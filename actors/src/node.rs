@@ -29,7 +29,7 @@ use nilometer_connectors::sink::Writer;
 use nilometer_connectors::source::Source;
 use nilometer_connectors::store::Store;
 use nilometer_model::account::StageAccount;
-use nilometer_model::epoch::{BatchPlace, Bounds};
+use nilometer_model::epoch::{Bounds, OffsetRange};
 use nilometer_model::expr::Refinement;
 use nilometer_model::memory::MemoryUse;
 use nilometer_model::pane::StageId;
@@ -52,7 +52,7 @@ pub struct SourcePart {
     /// How its watermark is estimated.
     pub watermark: Estimation,
     /// What is left out of its records, and rejected instead.
-    pub skipped: Vec<BatchPlace>,
+    pub skipped: Vec<OffsetRange>,
 }
 
 /// One output of a node.

@@ -1,12 +1,12 @@
 //! What actors report to the host: news while they run, and what they counted once they end.
 
+use crate::at::Batch;
 use crate::checkpoint::CheckpointError;
 use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::{PartitionLag, SourceError};
 use nilometer_connectors::store::StoreError;
 use nilometer_model::account::StageAccount;
-use nilometer_model::epoch::BatchPlace;
 use nilometer_model::image::ImageError;
 use nilometer_model::memory::MemoryUse;
 use nilometer_model::pane::StageId;
@@ -66,7 +66,7 @@ pub enum Failure {
         #[source]
         error: StageError,
         /// The records that it was taking in; `None` if it was not.
-        place: Option<BatchPlace>,
+        place: Option<Batch>,
         /// The span of what it was doing, if that is traced.
         span: Option<Box<SpanContext>>,
     },

@@ -27,7 +27,7 @@ use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::{
     Found, PartitionLag, Polled, Position, Source, SourceError, State,
 };
-use nilometer_model::epoch::BatchPlace;
+use nilometer_model::epoch::OffsetRange;
 use nilometer_model::ingest::Taken;
 use nilometer_model::node::{FromSource, SourceNode, Stand};
 use nilometer_model::row;
@@ -55,7 +55,9 @@ pub(crate) struct SourceActor {
     pub(crate) partition: u32,
     pub(crate) reader: Box<dyn Source>,
     /// What is left out of what it gives.
-    pub(crate) skipped: Vec<BatchPlace>,
+    pub(crate) skipped: Vec<OffsetRange>,
+    /// How many of its partitions have told their names.
+    pub(crate) named: usize,
     pub(crate) polled: Polled,
     pub(crate) machine: SourceNode,
     /// Where its reader stood before it read last, if that is stored and what it reads may have to
@@ -88,6 +90,7 @@ impl SourceActor {
                 Stand::Failed
             }
         };
+        self.tell_names();
         self.skip();
         let partitions: Vec<_> = self.polled.partitions.iter().copied().map(self::stand).collect();
         self.machine.partitions_stand(&partitions);
@@ -95,6 +98,17 @@ impl SourceActor {
         self.reader.hold(self.machine.estimates().held());
         self.count(taken);
         self.spans.end(&self.name, self.partition, &mut self.polled);
+    }
+
+    /// Tells the names of partitions that are new, for whoever has to say where something failed.
+    fn tell_names(&mut self) {
+        let found = self.polled.partitions.len();
+        if found > std::mem::replace(&mut self.named, found)
+            && let Some(meter) = self.links.meters.sources().get(self.partition as usize)
+        {
+            let names = self.reader.partitions().into_iter().map(|known| known.name);
+            meter.set_names(names.collect());
+        }
     }
 
     fn poll(&mut self, room: usize) -> Result<State, SourceError> {
@@ -108,12 +122,18 @@ impl SourceActor {
 
     /// Rejects the records that are to be left out, before anything is made of them.
     fn skip(&mut self) {
-        let Self { skipped, polled, .. } = self;
+        let Self { skipped, polled, reader, name, .. } = self;
         if skipped.is_empty() {
             return;
         }
-        let is_skipped =
-            |position: row::Position| skipped.iter().any(|place| place.has(position.offset));
+        let is_skipped = |position: row::Position| {
+            let mut near = skipped.iter().filter(|range| range.has(position.offset)).peekable();
+            near.peek().is_some() && {
+                let found = reader.find(position).map(|(origin, _)| origin);
+                let partition = found.as_deref().unwrap_or(name);
+                near.any(|range| &*range.partition == partition)
+            }
+        };
         let (batch, mut out) = (&mut polled.batch, Vec::new());
         let positions: Vec<_> = (0..batch.len()).map(|index| batch.position(index)).collect();
         for (index, position) in positions.iter().enumerate() {

@@ -358,6 +358,7 @@ impl Wiring {
                 partition,
                 reader: part.reader,
                 skipped: part.skipped,
+                named: 0,
                 polled,
                 machine: SourceNode::new(parts),
                 before: None,

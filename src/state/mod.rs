@@ -84,7 +84,7 @@ pub enum StateError {
     )]
     Held {
         /// How often.
-        count: u32,
+        count: usize,
         /// Where, and why.
         last: Box<str>,
         /// What can be done.

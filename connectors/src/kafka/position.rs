@@ -5,7 +5,7 @@
 //! has come to all of its ends is over, since its windows are closed.
 
 use super::partitions::Until;
-use super::queue::Known;
+use super::queue::{Known, name};
 use crate::flow_feed::FeedImage;
 use crate::netflow::FlowDecoder;
 use crate::source::{SourceError, state_of};
@@ -82,6 +82,14 @@ pub(super) fn offsets(position: &[u8]) -> Vec<(Arc<str>, i32, i64)> {
     let position = state_of::<KafkaPosition<FlowDecoder>>(position, "Kafka");
     let partitions = position.map(|position| position.partitions).unwrap_or_default();
     partitions.into_iter().map(|stored| (stored.topic, stored.partition, stored.next)).collect()
+}
+
+/// By name of a partition of a position, the offset behind what was read of it.
+pub fn stored_offsets(position: &[u8]) -> impl Iterator<Item = (Box<str>, u64)> {
+    let named = |(topic, partition, next): (Arc<str>, i32, i64)| {
+        ((*name(&topic, partition)).into(), u64::try_from(next).unwrap_or(0))
+    };
+    offsets(position).into_iter().map(named)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod barriers;
 mod handover;
 mod schedule;
 
-pub use abort::{Abort, Aborts, BatchPlace, Stored, Verdict, Wish};
+pub use abort::{Abort, Aborts, BatchPlace, OffsetRange, Stored, Verdict, Wish};
 pub use barriers::{Barriers, Gathering, Origin, SinkBarriers, Step};
 pub(crate) use handover::is_turn;
 pub use handover::{GroupFacts, Handover, TURNS, handover};

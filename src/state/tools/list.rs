@@ -29,7 +29,7 @@ struct Listing {
     /// Bytes of the database.
     disk_bytes: u64,
     /// Runs that have failed in a row since.
-    failed_runs: u32,
+    failed_runs: usize,
     stages: Vec<StageRow>,
     sources: Vec<SourceRow>,
     sinks: Vec<SinkRow>,
