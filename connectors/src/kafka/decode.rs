@@ -2,6 +2,7 @@
 //! holds, it has an outcome, and the next one is read.
 
 use super::document;
+use super::flow_document::FlowDocument;
 use super::queue::{Chunk, Raw};
 use super::source::{KafkaFormat, RecordTime};
 use crate::account::Reason;
@@ -29,7 +30,7 @@ pub(crate) struct Decoder {
 #[derive(Debug)]
 enum Form {
     Json { decoder: JsonDecoder, time: RecordTime },
-    Document(FlowIntake),
+    Document(FlowIntake, Box<FlowDocument>),
     Datagram { feed: Box<FlowFeed>, exporter: Option<IpAddr> },
 }
 
@@ -50,7 +51,9 @@ impl Decoder {
                 decoder: JsonDecoder::Flows(Documents::new(names, intake(context, symbols))),
                 time: RecordTime::Field,
             },
-            KafkaFormat::FlowProtobuf(context) => Form::Document(intake(context, symbols)),
+            KafkaFormat::FlowProtobuf(context) => {
+                Form::Document(intake(context, symbols), Box::default())
+            }
             KafkaFormat::Netflow { context, exporter } => Form::Datagram {
                 feed: Box::new(FlowFeed::new(DecoderSettings::LIVE, intake(context, symbols))),
                 exporter,
@@ -88,11 +91,11 @@ impl Decoder {
                     None => decoder.take_one((position, time), found, out),
                 }
             }
-            Form::Document(intake) => {
+            Form::Document(intake, document) => {
                 intake.place(position);
                 let flow = match reject {
                     Some((reason, detail)) => Err((reason, detail.to_owned())),
-                    None => document::flow(found.raw),
+                    None => document::flow(found.raw, document),
                 };
                 match flow {
                     Ok(flow) => intake.take(&flow, found, out),
@@ -119,7 +122,7 @@ impl Decoder {
     pub(crate) fn image(&self) -> Option<FeedImage<&FlowDecoder>> {
         match &self.form {
             Form::Datagram { feed, .. } => Some(feed.image()),
-            Form::Json { .. } | Form::Document(_) => None,
+            Form::Json { .. } | Form::Document(..) => None,
         }
     }
 

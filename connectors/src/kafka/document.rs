@@ -13,18 +13,17 @@ use std::sync::Arc;
 /// Why a message is no flow, with particulars.
 pub(crate) type NoFlow = (Reason, String);
 
-/// The flow that `message` is.
+/// The flow that `message` is; `document` is memory to decode it in, whatever it holds.
 ///
 /// # Errors
 /// It is no message of this kind, or a value does not fit.
-pub(crate) fn flow(message: &[u8]) -> Result<Flow, NoFlow> {
-    let document =
-        FlowDocument::decode(message).map_err(|error| (Reason::NotProtobuf, error.to_string()))?;
-    let node = document.exporter_node.map(|node| {
-        let given = |text: String| Some(text).filter(|text| !text.is_empty());
-        let (source, id) = (given(node.foreign_source), given(node.foregin_id));
-        Node::new(node.node_id, source.as_deref(), id.as_deref())
-    });
+pub(crate) fn flow(message: &[u8], document: &mut FlowDocument) -> Result<Flow, NoFlow> {
+    document.clear();
+    document.merge(message).map_err(|error| (Reason::NotProtobuf, error.to_string()))?;
+    let node = document
+        .exporter_node
+        .as_ref()
+        .map(|node| Node::new(node.node_id, given(&node.foreign_source), given(&node.foregin_id)));
     Ok(Flow {
         node,
         domain: document.engine_id,
@@ -46,7 +45,7 @@ pub(crate) fn flow(message: &[u8]) -> Result<Flow, NoFlow> {
         src_as: fit("src_as", document.src_as)?,
         dst_as: fit("dst_as", document.dst_as)?,
         next_hop: address("next_hop_address", &document.next_hop_address)?,
-        application: text(document.application),
+        application: text(&document.application),
         bytes: document.num_bytes,
         packets: document.num_packets,
         first_ms: fit("first_switched", document.first_switched)?,
@@ -54,9 +53,9 @@ pub(crate) fn flow(message: &[u8]) -> Result<Flow, NoFlow> {
         delta_ms: fit("delta_switched", document.delta_switched)?,
         header_ms: fit("timestamp", Some(document.timestamp).filter(|millis| *millis > 0))?,
         sampling_interval: document.sampling_interval,
-        location: text(document.location),
-        src_hostname: text(document.src_hostname),
-        dst_hostname: text(document.dst_hostname),
+        location: text(&document.location),
+        src_hostname: text(&document.src_hostname),
+        dst_hostname: text(&document.dst_hostname),
         ..Flow::default()
     })
 }
@@ -124,8 +123,12 @@ const fn way(direction: Direction) -> Way {
     }
 }
 
-fn text(text: String) -> Option<Arc<str>> {
-    if text.is_empty() { None } else { Some(text.into()) }
+fn text(text: &str) -> Option<Arc<str>> {
+    given(text).map(Arc::from)
+}
+
+fn given(text: &str) -> Option<&str> {
+    if text.is_empty() { None } else { Some(text) }
 }
 
 fn address(name: &str, text: &str) -> Result<Option<IpAddr>, NoFlow> {
@@ -163,6 +166,13 @@ fn version(number: i32) -> Option<FlowVersion> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In memory that has held something else.
+    fn flow(message: &[u8]) -> Result<Flow, NoFlow> {
+        let mut document = FlowDocument::decode(WIRE).unwrap();
+        (document.vlan, document.location) = ("7".into(), "elsewhere".into());
+        super::flow(message, &mut document)
+    }
 
     /// Written by hand from the wire format: field 2 = wrapper of 1000, field 3 = 255, field 13 =
     /// wrapper of 1700000000400, field 26 = "10.0.0.9", field 36 = { 2: "R1", 3: 7 }, and a field

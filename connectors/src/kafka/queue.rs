@@ -65,6 +65,14 @@ impl Chunk {
         start..self.bytes.len()
     }
 
+    /// The same without records; `None` if it has grown too large to be kept.
+    fn emptied(mut self) -> Option<Self> {
+        self.records.clear();
+        self.bytes.clear();
+        self.contexts = Contexts::default();
+        (self.bytes.capacity() <= 2 * Self::BYTES).then_some(self)
+    }
+
     /// Bytes that it takes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len() + self.records.len() * size_of::<Raw>()
@@ -112,8 +120,20 @@ pub(crate) struct Known {
     pub(crate) is_finished: bool,
     /// Records in the queue.
     pub(crate) waiting: usize,
-    /// Where it goes on instead, behind so many records that are to come out of the queue first.
-    pub(crate) leap: Option<(usize, i64)>,
+    /// Where it goes on elsewhere than behind what comes out of the queue, in order. Taken by the reader.
+    pub(crate) leaps: VecDeque<Leap>,
+}
+
+/// A place where a partition goes on elsewhere, since the brokers have nothing in between, or since it
+/// is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leap {
+    /// Records that are to come out of the queue first.
+    before: usize,
+    /// Offset of the next record that there is.
+    next: i64,
+    /// Offsets that should have been read before it.
+    lost: u64,
 }
 
 impl Known {
@@ -135,31 +155,39 @@ impl Known {
             is_at_end: false,
             is_finished: until.is_some_and(|until| next >= until),
             waiting: 0,
-            leap: None,
+            leaps: VecDeque::new(),
         }
     }
 
-    /// The brokers give what is at `next` behind what is in the queue.
-    pub(crate) fn leap_to(&mut self, next: i64) {
-        self.leap = Some((self.waiting, next));
-        self.leap();
+    /// The brokers give what is at `next` behind what is in the queue, and have lost so many offsets
+    /// before it.
+    pub(crate) fn leap_to(&mut self, next: i64, lost: u64) {
+        self.leaps.push_back(Leap { before: self.waiting, next, lost });
     }
 
-    /// The record at `offset` comes out of the queue.
-    pub(crate) fn take(&mut self, offset: i64) {
+    /// The record at `offset` comes out of the queue. Gives what was lost behind it, as
+    /// [`Self::leap`] does.
+    pub(crate) fn take(&mut self, offset: i64) -> u64 {
         // Not the higher one: a topic that was made anew begins again.
         self.next = offset.saturating_add(1);
         self.waiting = self.waiting.saturating_sub(1);
-        if let Some((before, _)) = &mut self.leap {
-            *before = before.saturating_sub(1);
+        for leap in &mut self.leaps {
+            leap.before = leap.before.saturating_sub(1);
         }
-        self.leap();
+        self.leap()
     }
 
-    fn leap(&mut self) {
-        if let Some((_, next)) = self.leap.take_if(|(before, _)| *before == 0) {
-            self.next = next;
-            self.stored = next;
+    /// Goes on elsewhere, once everything before that has come out of the queue. Gives what was lost:
+    /// whoever counts it does so together with the position, so that it counts once.
+    pub(crate) fn leap(&mut self) -> u64 {
+        let mut lost = 0_u64;
+        while let Some(leap) = self.leaps.pop_front_if(|leap| leap.before == 0) {
+            // There is nothing in between that an epoch could hold.
+            let is_stored = self.stored >= self.next;
+            let before = leap.next.saturating_sub(1);
+            self.stored = if is_stored { leap.next } else { self.stored.min(before) };
+            self.next = leap.next;
+            lost = lost.saturating_add(leap.lost);
         }
     }
 
@@ -216,6 +244,8 @@ pub(crate) struct State {
     pub(crate) chunks: VecDeque<Chunk>,
     /// Bytes of the chunks.
     pub(crate) bytes: usize,
+    /// Chunks that have been read, whose memory is used again.
+    pub(crate) spare: Vec<Chunk>,
     /// By number. Grows only.
     pub(crate) partitions: Vec<Known>,
     /// By number, whether a partition is to wait for others; those beyond it are not.
@@ -224,8 +254,6 @@ pub(crate) struct State {
     pub(crate) is_complete: bool,
     pub(crate) notices: Vec<String>,
     pub(crate) rebalances: Vec<Rebalance>,
-    /// Offsets that the brokers no longer had. Taken by the reader.
-    pub(crate) lost: u64,
     /// Why nothing more comes.
     pub(crate) failure: Option<KafkaError>,
     /// Offsets to commit, by topic and partition; the last ones count.
@@ -234,6 +262,18 @@ pub(crate) struct State {
     pub(crate) is_stopping: bool,
     /// Whether it has ended.
     pub(crate) has_stopped: bool,
+}
+
+impl State {
+    /// Chunks that are kept to be used again.
+    const SPARE: usize = 4;
+
+    /// Takes back a chunk that has been read.
+    pub(crate) fn has_read(&mut self, chunk: Chunk) {
+        if self.spare.len() < Self::SPARE {
+            self.spare.extend(chunk.emptied());
+        }
+    }
 }
 
 /// The queue.
@@ -311,32 +351,42 @@ mod tests {
         let begun = |next, waiting| Known { waiting, ..Known::begun((&"t".into(), 0), next, None) };
         for (next, waiting, leap, taken, expected) in [
             // Nothing waits: at once.
-            (7, 0, 0, &[][..], (0, 0)),
-            (7, 0, 90, &[], (90, 90)),
-            // The offsets of records, and where it stands then: what is next, and what is stored.
-            (7, 2, 0, &[], (7, 7)),
-            (7, 2, 0, &[7], (8, 7)),
-            (7, 2, 0, &[7, 8], (0, 0)),
-            (7, 2, 90, &[7, 8], (90, 90)),
+            (7, 0, (0, 0), &[][..], (0, 0, 0)),
+            (7, 0, (90, 83), &[], (90, 90, 83)),
+            // The offsets of records, and where it stands then: what is next, what is stored, and what
+            // was lost so far.
+            (7, 2, (0, 0), &[], (7, 7, 0)),
+            (7, 2, (0, 0), &[7], (8, 7, 0)),
+            (7, 2, (90, 81), &[7], (8, 7, 0)),
+            // What came out before is not stored yet.
+            (7, 2, (0, 0), &[7, 8], (0, -1, 0)),
+            (7, 2, (90, 81), &[7, 8], (90, 7, 81)),
             // The last ones are of the new topic, and in the queue before the others come out of it.
-            (7, 3, 0, &[7, 8, 9, 0], (1, 0)),
-            (7, 2, 0, &[7, 8, 0, 1], (2, 0)),
+            (7, 3, (0, 0), &[7, 8, 9, 0], (1, -1, 0)),
+            (7, 2, (0, 0), &[7, 8, 0, 1], (2, -1, 0)),
         ] {
             let mut known = begun(next, waiting);
-            known.leap_to(leap);
+            known.leap_to(leap.0, leap.1);
             known.waiting += taken.len().saturating_sub(waiting);
-            taken.iter().for_each(|offset| known.take(*offset));
-            assert_eq!((known.next, known.stored), expected, "{next} {waiting} {leap} {taken:?}");
+            let lost = known.leap() + taken.iter().map(|offset| known.take(*offset)).sum::<u64>();
+            let stands = (known.next, known.stored, lost);
+            assert_eq!(stands, expected, "{next} {waiting} {leap:?} {taken:?}");
             assert_eq!(known.waiting, waiting.saturating_sub(taken.len()));
         }
-        // Made anew twice.
-        let mut known = begun(7, 1);
-        known.leap_to(3);
-        known.waiting += 1;
-        known.leap_to(0);
-        for (offset, next) in [(7, 8), (3, 0), (0, 1)] {
-            known.take(offset);
-            assert_eq!(known.next, next);
+        // Twice: what is lost is told where reading goes on behind it.
+        for (leaps, taken) in [
+            // Made anew.
+            ([(3, 0), (0, 0)], [(7, 3, 0), (3, 0, 0), (0, 1, 0)]),
+            ([(20, 12), (30, 9)], [(7, 20, 12), (20, 30, 9), (30, 31, 0)]),
+        ] {
+            let mut known = begun(7, 1);
+            for (next, lost) in leaps {
+                known.leap_to(next, lost);
+                known.waiting += 1;
+            }
+            for (offset, next, lost) in taken {
+                assert_eq!((known.take(offset), known.next), (lost, next), "{leaps:?} {offset}");
+            }
         }
     }
 

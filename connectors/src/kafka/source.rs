@@ -12,6 +12,7 @@ use super::queue::{self, Chunk, Known, Queue};
 use super::statistics;
 use crate::dead_letter::Place;
 use crate::flow_intake::FlowContext;
+use crate::plight::Plight;
 use crate::source::{
     PartitionLag, Polled, Position, Progress, Source, SourceError, State, position_of,
 };
@@ -25,6 +26,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use super::partitions::{Start as KafkaStart, Until as KafkaUntil};
+pub use super::position::stored_offsets;
 
 /// What the values of records are.
 #[derive(Debug, Clone)]
@@ -85,6 +87,8 @@ pub struct KafkaSettings {
     pub carrier: Option<Arc<Carrier>>,
     /// Whether headers are looked at for the spans that made records.
     pub is_traced: bool,
+    /// Where it is told what holds it up.
+    pub plight: Plight,
 }
 
 /// Offsets that the brokers no longer had when they were to be read.
@@ -134,6 +138,7 @@ impl KafkaSource {
             queue_bytes_max: settings.queue_bytes_max,
             carrier: settings.carrier.clone(),
             is_traced: settings.is_traced,
+            plight: settings.plight,
         };
         Ok(Self {
             queue: Arc::default(),
@@ -169,13 +174,15 @@ impl KafkaSource {
         let mut state = self.queue.wait(patience, is_worth);
         out.notices.append(&mut state.notices);
         out.rebalances.append(&mut state.rebalances);
-        out.account.marks.add(LOST_OFFSETS, std::mem::take(&mut state.lost));
+        let lost = state.partitions.iter_mut().map(Known::leap);
+        out.account.marks.add(LOST_OFFSETS, lost.fold(0, u64::saturating_add));
         let found = state.partitions.iter().skip(self.origins.len());
         self.origins.extend(found.map(|known| known.lag().name));
         match state.chunks.pop_front() {
             Some(chunk) => {
                 state.bytes = state.bytes.saturating_sub(chunk.size());
-                self.open = (chunk, 0);
+                let (read, _) = std::mem::replace(&mut self.open, (chunk, 0));
+                state.has_read(read);
                 Ok(())
             }
             None => state.failure.take().map_or(Ok(()), |failure| Err(failure.into())),
@@ -205,12 +212,14 @@ impl KafkaSource {
             }
         }
         let done = chunk.records.get(begun..*read).unwrap_or_default();
+        let mut lost = 0_u64;
         let mut state = self.queue.lock();
         for raw in done {
             if let Some(known) = state.partitions.get_mut(raw.partition) {
-                known.take(raw.offset);
+                lost = lost.saturating_add(known.take(raw.offset));
             }
         }
+        out.account.marks.add(LOST_OFFSETS, lost);
     }
 
     /// Where the reading of each partition ends.

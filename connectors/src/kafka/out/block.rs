@@ -8,8 +8,20 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) key: Option<&'a [u8]>,
     /// `None` is a tombstone.
     pub(crate) value: Option<&'a [u8]>,
-    /// Names and values.
-    pub(crate) headers: Vec<Header<'a>>,
+    pub(crate) headers: Headers<'a>,
+}
+
+/// Headers of a record, in order. All of them are whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Headers<'a>(Records<'a>);
+
+impl<'a> Iterator for Headers<'a> {
+    type Item = Header<'a>;
+
+    fn next(&mut self) -> Option<Header<'a>> {
+        let name = self.0.part()??;
+        Some((std::str::from_utf8(name).ok()?, self.0.part()??))
+    }
 }
 
 /// Name and value of a header.
@@ -54,6 +66,7 @@ impl Block {
 }
 
 /// The records of a block. Ends at the first one that is damaged, which no block from a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Records<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Records<'a> {
@@ -76,9 +89,10 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<Outgoing<'a>> {
         let (key, value) = (self.part()?, self.part()?);
-        let mut headers = Vec::new();
+        let headers = Headers(Records(self.0));
         while let Some(name) = self.part()? {
-            headers.push((std::str::from_utf8(name).ok()?, self.part()??));
+            std::str::from_utf8(name).ok()?;
+            self.part()??;
         }
         Some(Outgoing { key, value, headers })
     }
@@ -97,17 +111,16 @@ mod tests {
         let length = block.len();
         let bytes = block.take();
         assert_eq!((bytes.len(), block.len()), (length, 0));
-        let of = |key, value, headers: &[(&'static str, &'static [u8])]| Outgoing {
-            key,
-            value,
-            headers: headers.to_vec(),
+        let of = |outgoing: Outgoing<'static>| {
+            (outgoing.key, outgoing.value, outgoing.headers.collect::<Vec<_>>())
         };
         let expected = [
-            of(Some(&b"k"[..]), Some(&b"value"[..]), &[("a", b"1"), ("b", b"")]),
-            of(None, None, &[]),
-            of(Some(b""), Some(b""), &[]),
+            (Some(&b"k"[..]), Some(&b"value"[..]), vec![("a", &b"1"[..]), ("b", b"")]),
+            (None, None, vec![]),
+            (Some(b""), Some(b""), vec![]),
         ];
-        assert_eq!(Records(&bytes).collect::<Vec<_>>(), expected);
+        let bytes: &'static [u8] = bytes.leak();
+        assert_eq!(Records(bytes).map(of).collect::<Vec<_>>(), expected);
         // The form that is stored.
         assert_eq!(&bytes[..15], b"\x02\0\0\0k\x06\0\0\0value\x02");
         for cut in 0..bytes.len() {

@@ -5,7 +5,7 @@
 //! decide which partition a result lies in, and what compaction keeps.
 
 use super::block::{Block, Header};
-use super::pane_message::Pane;
+use super::pane_message::{Scratch, write_message};
 use super::{OutFormat, Retractions};
 use crate::panes::pane_json::{write_head, write_window};
 use crate::panes::session_json::write_session_id;
@@ -15,7 +15,6 @@ use nilometer_model::pane::{AccumulationMode, PaneBatch, PaneKind};
 use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::symbol::Symbols;
 use nilometer_model::time::Window;
-use prost::Message;
 use std::sync::Arc;
 
 /// Encodes the panes of one plan.
@@ -33,13 +32,17 @@ enum Values {
     Protobuf,
 }
 
-/// A record while it is made.
+/// What is used for each record anew.
 #[derive(Debug, Default)]
 struct Draft {
     key: String,
+    /// The key of the record behind it.
+    next_key: String,
     window: String,
     index: String,
-    value: Vec<u8>,
+    text: String,
+    message: Vec<u8>,
+    scratch: Scratch,
 }
 
 impl PaneRecords {
@@ -61,28 +64,35 @@ impl PaneRecords {
     /// Appends the records of `batch` to `block`, with the headers `trace`.
     pub(crate) fn write(&self, batch: &PaneBatch, trace: &[Header<'_>], block: &mut Block) {
         let Some(stage) = self.plan.stages.get(batch.stage.index()) else { return };
-        let mut next = Draft::default();
+        let mut draft = Draft::default();
         let mut panes = panes(batch, stage).peekable();
         if let Some(pane) = panes.peek() {
-            self.write_key(stage, *pane, &mut next.key);
+            self.write_key(stage, *pane, &mut draft.next_key);
         }
         while let Some(pane) = panes.next() {
-            let mut draft = std::mem::take(&mut next);
+            std::mem::swap(&mut draft.key, &mut draft.next_key);
+            draft.next_key.clear();
             if let Some(pane) = panes.peek() {
-                self.write_key(stage, *pane, &mut next.key);
+                self.write_key(stage, *pane, &mut draft.next_key);
             }
             let is_tombstone =
                 pane.meta.kind == PaneKind::Retract && self.retractions == Retractions::Tombstones;
             // What replaces it stands behind it, and takes its place.
-            if is_tombstone && next.key == draft.key {
+            if is_tombstone && draft.next_key == draft.key {
                 continue;
             }
-            if !is_tombstone {
-                self.write_value(stage, pane, &mut draft.value);
-            }
+            draft.window.clear();
+            draft.index.clear();
             write_bounds(pane.meta.window, &mut draft.window);
             write_int(pane.meta.index, &mut draft.index);
-            let value = (!is_tombstone).then_some(&*draft.value);
+            if !is_tombstone {
+                self.write_value(stage, pane, &mut draft);
+            }
+            let value = match &self.values {
+                _ if is_tombstone => None,
+                Values::Text(_) => Some(draft.text.as_bytes()),
+                Values::Protobuf => Some(&*draft.message),
+            };
             let headers = [
                 ("nilometer.pipeline", self.plan.name.as_bytes()),
                 ("nilometer.stage", stage.name.as_bytes()),
@@ -112,15 +122,17 @@ impl PaneRecords {
         out.push('}');
     }
 
-    fn write_value(&self, stage: &Stage, pane: PaneRef<'_>, out: &mut Vec<u8>) {
+    /// The value of `pane`, in `draft`.
+    fn write_value(&self, stage: &Stage, pane: PaneRef<'_>, draft: &mut Draft) {
+        let of = (&*self.plan.name, stage);
         match &self.values {
-            Values::Text(text) => {
-                let mut value = String::new();
-                text.write((&self.plan.name, stage), pane, &self.symbols, &mut value);
-                *out = value.into_bytes();
+            Values::Text(form) => {
+                draft.text.clear();
+                form.write(of, pane, &self.symbols, &mut draft.text);
             }
             Values::Protobuf => {
-                *out = Pane::new(&self.plan.name, stage, pane, &self.symbols).encode_to_vec();
+                draft.message.clear();
+                write_message(of, pane, &self.symbols, &mut draft.scratch, &mut draft.message);
             }
         }
     }

@@ -55,6 +55,9 @@ impl Repeats {
     }
 }
 
+/// Headers of most records: room for more is made where they have more.
+const HEADERS: usize = 8;
+
 /// Hands the records of `block` to the client; says why if it does not take one.
 ///
 /// # Errors
@@ -66,7 +69,7 @@ pub(crate) fn send_all(
 ) -> Result<Option<RDKafkaErrorCode>, KafkaError> {
     let producer = link.producer()?;
     for outgoing in Records(block) {
-        let mut headers = OwnedHeaders::new_with_capacity(outgoing.headers.len());
+        let mut headers = OwnedHeaders::new_with_capacity(HEADERS);
         for (key, value) in outgoing.headers {
             headers = headers.insert(Header { key, value: Some(value) });
         }

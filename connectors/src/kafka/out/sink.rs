@@ -17,7 +17,7 @@ use opentelemetry::trace::SpanContext;
 use std::sync::Arc;
 
 /// Bytes that are sent together where nothing is held.
-const TOGETHER: usize = 1 << 20;
+const TOGETHER: usize = 4 << 20;
 
 /// What an epoch holds that has offsets and no results: bytes that are no record.
 const NO_RECORDS: [u8; 1] = [0];

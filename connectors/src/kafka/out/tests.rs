@@ -25,7 +25,7 @@ fn seen(scene: &Scene, retractions: Retractions, batch: &PaneBatch) -> Vec<Seen>
     let bytes = block.take();
     let own = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let of = |record: super::block::Outgoing<'_>| {
-        let (_, kind) = record.headers[2];
+        let (_, kind) = record.headers.clone().nth(2).unwrap();
         (own(record.key.unwrap()), record.value.is_some(), own(kind))
     };
     Records(&bytes).map(of).collect()

@@ -27,7 +27,7 @@ impl Poller {
                 continue;
             };
             self.tell_gap(&name(&topic, partition), place);
-            self.go_on_at(number, place.next);
+            self.go_on_at(number, place);
             begun.add_partition_offset(&topic, partition, Offset::Offset(place.next)).ok();
         }
         let begun_names = names(&begun);
@@ -118,16 +118,14 @@ impl Poller {
         Some((number, Place { next, lost: 0, is_another: false }))
     }
 
-    /// The brokers are to give partition `number` from `next` on.
-    fn go_on_at(&mut self, number: usize, next: i64) {
+    /// The brokers are to give partition `number` from `place` on.
+    fn go_on_at(&mut self, number: usize, place: Place) {
         let Some(track) = self.tracks.get_mut(number) else { return };
+        let Place { next, lost, .. } = place;
         let is_elsewhere = track.next != next;
         *track = Track { next, is_ours: true, is_held: false };
-        let mut state = self.queue.lock();
-        if let Some(known) = state.partitions.get_mut(number)
-            && is_elsewhere
-        {
-            known.leap_to(next);
+        if is_elsewhere && let Some(known) = self.queue.lock().partitions.get_mut(number) {
+            known.leap_to(next, lost);
         }
     }
 
@@ -147,8 +145,6 @@ impl Poller {
                  most; keep them for longer (retention)",
                 place.lost
             ));
-            let mut state = self.queue.lock();
-            state.lost = state.lost.saturating_add(place.lost);
         }
     }
 
