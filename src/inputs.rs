@@ -161,6 +161,7 @@ impl Inputs<'_> {
             queue_bytes_max: config.queue_bytes_max,
             carrier: self.carriers.of_source(name),
             is_traced: self.pipeline.telemetry.traced().is_some(),
+            plight: self.bar.plights().of(&format!("source `{name}`")),
         };
         let (layout, symbols) = (&self.pipeline.plan.row, self.symbols.clone());
         Ok(Box::new(KafkaSource::open(settings, layout, symbols)?))

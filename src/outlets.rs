@@ -112,6 +112,6 @@ fn settings(
 
 /// Tells people what `who` has to say.
 fn teller(who: String, bar: &Bar) -> Teller {
-    let bar = bar.clone();
-    Teller::new(move |text| bar.say(&format!("{who}: {text}")))
+    let (plight, bar) = (bar.plights().of(&who), bar.clone());
+    Teller::new(plight, move |text| bar.say(&format!("{who}: {text}")))
 }

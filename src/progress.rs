@@ -7,6 +7,7 @@ use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nilometer_actors::meter::Meters;
+use nilometer_connectors::plight::Plights;
 use nilometer_connectors::sink::{Held, Receipt, Sink, SinkError};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -14,11 +15,12 @@ use std::time::{Duration, Instant};
 /// How often the bar is redrawn.
 pub const PERIOD: Duration = Duration::from_millis(200);
 
-/// The bar of a run.
+/// The bar of a run, and what else people are told of it while it goes on.
 #[derive(Debug, Clone)]
 pub struct Bar {
     bar: ProgressBar,
     begun: Instant,
+    plights: Plights,
 }
 
 impl Bar {
@@ -34,7 +36,7 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
         }
-        Self { bar, begun: Instant::now() }
+        Self { bar, begun: Instant::now(), plights: Plights::default() }
     }
 
     /// Shows what the meters say.
@@ -58,6 +60,11 @@ impl Bar {
             message.push_str(&state.describe_shortly());
         }
         self.bar.set_message(message);
+    }
+
+    /// What holds the run up, which is told to whoever asks.
+    pub(crate) const fn plights(&self) -> &Plights {
+        &self.plights
     }
 
     /// Tells a line, above the bar.

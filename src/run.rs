@@ -139,7 +139,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     tell_settings(&pipeline);
     let bar = Bar::new(pipeline.sources.iter().all(|source| !source.kind.is_live()));
     logs::above(&bar);
-    let mut watchers = Watchers::open(&pipeline).map_err(RunFailure::Admin)?;
+    let mut watchers = Watchers::open(&pipeline, &bar).map_err(RunFailure::Admin)?;
     // First: it says whether another process works on all this.
     let asked = Asked { wish: args.wish(), drops: &args.drops };
     let state = state::open_for(&pipeline, asked);

@@ -6,6 +6,7 @@ use crate::admin::{Admin, AdminError};
 use crate::config::Pipeline;
 use crate::failure::tell;
 use crate::metrics::{Deliveries, Watched};
+use crate::progress::Bar;
 use crate::supervision::Supervision;
 use crate::telemetry::{PushError, Pushing, Spans, resource};
 use nilometer_actors::node::Node;
@@ -25,8 +26,8 @@ pub(crate) struct Watchers {
 
 impl Watchers {
     /// Opens the admin port, if there is one: it says that the run is not ready.
-    pub(crate) fn open(pipeline: &Pipeline) -> Result<Self, AdminError> {
-        let admin = Admin::open(pipeline)?;
+    pub(crate) fn open(pipeline: &Pipeline, bar: &Bar) -> Result<Self, AdminError> {
+        let admin = Admin::open(pipeline, bar.plights())?;
         if let Some(admin) = &admin {
             tell(&format!("admin port: http://{}\n", admin.address()));
         }

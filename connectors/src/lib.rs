@@ -19,6 +19,7 @@ pub mod kafka;
 pub mod memory;
 pub mod netflow;
 pub mod panes;
+pub mod plight;
 pub mod sink;
 pub mod source;
 pub mod store;

@@ -14,6 +14,17 @@ pub(crate) struct StatusAnswer {
     pub(crate) status: String,
 }
 
+/// Whether a process does its work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HealthAnswer {
+    /// `starting`, `running`, `draining` or `failed`; `stuck` if its clock stands still.
+    pub(crate) status: String,
+    /// Sources and sinks that wait for something outside, such as brokers that are away, and for what.
+    /// Another process would wait as well.
+    pub(crate) held_up: BTreeMap<String, String>,
+}
+
 /// A pipeline as it runs: how it is computed, and what it has counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -21,6 +21,7 @@ pub(crate) mod tests;
 use crate::config::Pipeline;
 use crate::metrics::Watched;
 use guard::Token;
+use nilometer_connectors::plight::Plights;
 use shared::Shared;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -74,15 +75,16 @@ pub(crate) struct Admin {
 
 impl Admin {
     /// Opens the admin port of `pipeline`, if it has one. Until a run is [watched](Admin::watch) it
-    /// says that it is not ready.
-    pub(crate) fn open(pipeline: &Pipeline) -> Result<Option<Self>, AdminError> {
+    /// says that it is not ready. What `plights` tells is seen at any time.
+    pub(crate) fn open(pipeline: &Pipeline, plights: &Plights) -> Result<Option<Self>, AdminError> {
         let Some(config) = &pipeline.admin else { return Ok(None) };
         let token = config.token_file.as_deref().map(Token::read).transpose()?;
         let listen = |source| AdminError::Listen { address: config.listen, source };
         let listener = TcpListener::bind(config.listen).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let shared = Arc::new(Shared::new(pipeline, token, !address.ip().is_loopback()));
+        let is_exposed = !address.ip().is_loopback();
+        let shared = Arc::new(Shared::new(pipeline, token, is_exposed, plights.clone()));
         let stop = Arc::new(Notify::new());
         let thread = server::start(listener, shared.clone(), stop.clone());
         let thread = Some(thread.map_err(AdminError::Thread)?);

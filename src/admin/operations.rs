@@ -2,8 +2,8 @@
 //! `/openapi.json`.
 
 use super::answers::{
-    EpochAnswer, KeyAnswer, LevelAnswer, PartitionsAnswer, PipelineAnswer, SignalAnswer,
-    StatusAnswer,
+    EpochAnswer, HealthAnswer, KeyAnswer, LevelAnswer, PartitionsAnswer, PipelineAnswer,
+    SignalAnswer, StatusAnswer,
 };
 use super::openapi;
 use super::problem::ProblemAnswer;
@@ -91,8 +91,8 @@ pub(super) fn operations() -> Vec<Operation> {
 fn looking() -> Vec<Operation> {
     vec![
         Operation::new(("get", "/health"), "Whether the process does its work.", get(routes::health))
-            .answer::<StatusAnswer>(200, "It does, or has not begun.")
-            .answer::<StatusAnswer>(503, "It has failed, or its clock stands still: replace it."),
+            .answer::<HealthAnswer>(200, "It does, or has not begun.")
+            .answer::<HealthAnswer>(503, "It has failed, or its clock stands still: replace it."),
         Operation::new(("get", "/ready"), "Whether the run takes records.", get(routes::ready))
             .answer::<StatusAnswer>(200, "It does.")
             .answer::<StatusAnswer>(503, "It has not begun, or it ends."),

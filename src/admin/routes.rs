@@ -1,8 +1,8 @@
 //! What can be asked, and the answers.
 
 use super::answers::{
-    EpochAnswer, KeyAnswer, LevelAnswer, PartitionsAnswer, PipelineAnswer, SignalAnswer,
-    StatusAnswer,
+    EpochAnswer, HealthAnswer, KeyAnswer, LevelAnswer, PartitionsAnswer, PipelineAnswer,
+    SignalAnswer, StatusAnswer,
 };
 use super::figures;
 use super::guard::{BODY_BYTES_MAX, guard};
@@ -43,7 +43,10 @@ fn status(code: StatusCode, status: &str) -> Response {
 pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     let text = shared.status();
     let is_well = !matches!(text, "failed" | "stuck");
-    status(if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, text)
+    let code = if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let held_up = shared.plights.now().into_iter();
+    let held_up = held_up.map(|(who, why)| (who.to_string(), why.to_string())).collect();
+    (code, Json(HealthAnswer { status: text.into(), held_up })).into_response()
 }
 
 /// Whether it has begun, and goes on.

@@ -5,6 +5,7 @@ use super::problem::Problem;
 use crate::config::Pipeline;
 use crate::metrics::{Account, Watched};
 use crate::plan::PlanDocument;
+use nilometer_connectors::plight::Plights;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ pub(super) struct Shared {
     pub(super) token: Option<Token>,
     /// Whether others than this machine can reach the port.
     pub(super) is_exposed: bool,
+    /// What holds the run up.
+    pub(super) plights: Plights,
     pub(super) plan: PlanDocument,
     /// Set once, when the run has begun.
     run: OnceLock<Watched>,
@@ -62,10 +65,16 @@ impl Phase {
 }
 
 impl Shared {
-    pub(super) fn new(pipeline: &Pipeline, token: Option<Token>, is_exposed: bool) -> Self {
+    pub(super) fn new(
+        pipeline: &Pipeline,
+        token: Option<Token>,
+        is_exposed: bool,
+        plights: Plights,
+    ) -> Self {
         Self {
             token,
             is_exposed,
+            plights,
             plan: PlanDocument::new(pipeline),
             run: OnceLock::new(),
             is_draining: AtomicBool::new(false),

@@ -28,6 +28,8 @@ const COMMITTED: &str = "read_committed";
 pub(crate) struct Broker {
     folder: PathBuf,
     pub(crate) address: String,
+    /// Whether it ends with this value.
+    is_own: bool,
 }
 
 /// What became of the records of a producer.
@@ -138,7 +140,14 @@ impl Broker {
     pub(crate) fn start_in(folder: impl AsRef<Path>, options: &[&str]) -> Self {
         let folder = folder.as_ref().to_owned();
         let address = script(&["start", folder.to_str().unwrap()], options);
-        Self { folder, address: address.trim().to_owned() }
+        Self { folder, address: address.trim().to_owned(), is_own: true }
+    }
+
+    /// The same for who is inside, and may do everything: a listener that asks nobody who they are.
+    pub(crate) fn inside(&self) -> Self {
+        let settings = std::fs::read_to_string(self.path("server.properties")).unwrap();
+        let address = settings.split("INSIDE://").nth(1).unwrap().split(',').next().unwrap();
+        Self { folder: self.folder.clone(), address: address.to_owned(), is_own: false }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -328,7 +337,9 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.stop();
+        if self.is_own {
+            self.stop();
+        }
     }
 }
 

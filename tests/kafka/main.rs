@@ -20,6 +20,7 @@ mod outage;
 #[path = "../place/mod.rs"]
 mod place;
 mod restart;
+mod rights;
 mod run;
 mod secure;
 mod sink;

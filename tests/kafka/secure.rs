@@ -5,6 +5,11 @@ use crate::broker::Broker;
 use crate::place::Place;
 use crate::run::{Book, sums};
 use std::path::Path;
+use std::sync::LazyLock;
+
+/// A broker that asks who they are, which outlives every test.
+pub(crate) static SECURE: LazyLock<Broker> =
+    LazyLock::new(|| Broker::start_in(tempfile::tempdir().unwrap().keep(), &["--secure"]));
 
 const SECRET: &str = "alice-secret";
 
@@ -32,8 +37,7 @@ fn written(folder: &Path) -> String {
 
 #[test]
 fn who_may_read_does_and_who_may_not_is_told_why() {
-    let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start_in(folder.path(), &["--secure"]);
+    let broker = &*SECURE;
     let ca_path = broker.path("ca.pem").display().to_string();
     let ca = format!("ssl.ca.location = \"{ca_path}\"");
     let access = [
@@ -64,7 +68,7 @@ fn who_may_read_does_and_who_may_not_is_told_why() {
         (options(&ca, "bob", "sasl.password = \"bob-secret\""), 4, "not allowed by Kafka"),
     ];
     for (sink, code, expected) in sinks {
-        writes(&broker, &book, &sink, (code, expected));
+        writes(broker, &book, &sink, (code, expected));
     }
     for (source, code, expected) in cases {
         let place = Place::new(&sums(&broker.address, "secure", &source));

@@ -8,6 +8,7 @@ mod places;
 mod rebalances;
 mod share;
 mod taking;
+mod troubles;
 
 use super::client::{KafkaError, Trouble};
 use super::ears::{Change, Ears};
@@ -17,8 +18,8 @@ use super::partitions::{Start, Until};
 use super::queue::{Chunk, Known, Queue, name};
 use super::statistics::Stand;
 use super::valve::{Turn, Valve};
+use crate::plight::Plight;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::error::KafkaError as ClientError;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rebalances::Rebalances;
 use std::collections::HashMap;
@@ -50,6 +51,7 @@ pub(crate) struct Assignment {
     pub(crate) queue_bytes_max: usize,
     pub(crate) carrier: Option<Arc<Carrier>>,
     pub(crate) is_traced: bool,
+    pub(crate) plight: Plight,
 }
 
 /// A partition, between the brokers and the queue.
@@ -193,9 +195,10 @@ impl Poller {
         if self.chunk.records.is_empty() {
             return;
         }
-        self.told = self.told.filter(|told| *told == Trouble::Away);
-        let chunk = std::mem::take(&mut self.chunk);
+        self.works_again(true);
         let mut state = self.queue.lock();
+        let spare = state.spare.pop().unwrap_or_default();
+        let chunk = std::mem::replace(&mut self.chunk, spare);
         for raw in &chunk.records {
             if let Some(known) = state.partitions.get_mut(raw.partition) {
                 known.waiting += 1;
@@ -221,6 +224,8 @@ impl Poller {
                 Change::Taken(_) if self.is_shared() => self.let_go(),
                 Change::Taken(names) => {
                     let was_lost = self.consumer.assignment_lost();
+                    // Topics that it may not read are left out of what the group shares out.
+                    let comes_back = was_lost || self.told == Some(Trouble::Forbidden);
                     self.consumer.incremental_unassign(&list(&names)).ok();
                     self.given.retain(|name| !names.contains(name));
                     for (topic, partition) in &names {
@@ -229,14 +234,16 @@ impl Poller {
                             track.is_ours = false;
                         }
                     }
-                    if !was_lost {
+                    if !comes_back {
                         let names = names.iter().map(|(topic, number)| name(topic, *number));
                         let partitions = names.collect::<Vec<_>>().join(", ").into();
                         let group = self.settings.group.clone();
                         return Err(KafkaError::TakenAway { partitions, group });
                     }
                     self.tell_lost(&names);
-                    self.say("lost touch with its group; goes on when it is back".into());
+                    if was_lost {
+                        self.say("lost touch with its group; goes on when it is back".into());
+                    }
                 }
             }
         }
@@ -247,8 +254,7 @@ impl Poller {
     fn look(&mut self) {
         let Some(statistics) = self.consumer.context().lock().statistics.take() else { return };
         if self.told == Some(Trouble::Away) && statistics.is_connected() {
-            self.told = None;
-            self.say("the brokers are back".into());
+            self.is_over("the brokers are back");
         }
         self.calm = if self.valve.is_closed() { 0 } else { self.calm.saturating_add(1) };
         let is_calm = self.calm >= CALM;
@@ -331,59 +337,6 @@ impl Poller {
         if !self.valve.is_closed() {
             self.turn_to(Turn::Open, &go);
         }
-    }
-
-    fn trouble(&mut self, error: &ClientError) -> Result<(), KafkaError> {
-        let Some(code) = error.rdkafka_error_code() else { return Ok(()) };
-        let trouble = Trouble::of(code);
-        let reason = self.consumer.context().lock().reason.clone();
-        let detail: Box<str> = if reason.is_empty() { code.to_string() } else { reason }.into();
-        let is_fatal = matches!(error, ClientError::MessageConsumptionFatal(_));
-        match trouble {
-            Trouble::None => return Ok(()),
-            Trouble::OutOfRange => {
-                self.find_back();
-                return Ok(());
-            }
-            Trouble::Fenced => {
-                let instance = self.settings.instance.clone();
-                return Err(KafkaError::Fenced { detail, instance });
-            }
-            Trouble::Refused if !self.has_read => {
-                let brokers = self.settings.brokers.clone();
-                return Err(KafkaError::Refused { brokers, detail });
-            }
-            Trouble::Forbidden if !self.has_read => return Err(KafkaError::Forbidden { detail }),
-            Trouble::NoTopic if self.settings.until.is_some() => {
-                return Err(KafkaError::NoTopic { detail });
-            }
-            Trouble::Other if is_fatal => return Err(KafkaError::Client(detail)),
-            Trouble::Away
-            | Trouble::Refused
-            | Trouble::Forbidden
-            | Trouble::NoTopic
-            | Trouble::Other => {}
-        }
-        // Each state is told of once, not each attempt.
-        if self.told != Some(trouble) {
-            self.told = Some(trouble);
-            self.say(match trouble {
-                Trouble::Away => {
-                    format!(
-                        "cannot reach Kafka at {}: {detail}; tries again",
-                        self.settings.brokers
-                    )
-                }
-                Trouble::NoTopic => format!("{detail}; waits for the topic"),
-                _ => format!("{detail} ({code}); tries again"),
-            });
-        }
-        Ok(())
-    }
-
-    fn say(&mut self, text: String) {
-        self.queue.lock().notices.push(text);
-        self.queue.tell();
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{state, telemetry, topology};
 use actix::System;
 use nilometer_actors::node::{News, Node, Outcome};
 use nilometer_actors::trace::Tracing;
+use nilometer_connectors::plight::Plights;
 use nilometer_connectors::source::{Polled, Position, Progress, Source, SourceError, State};
 use nilometer_model::epoch::Wish;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -117,7 +118,7 @@ impl Run {
         let text = text(directory.path(), &more);
         let pipeline = load_text(("p.toml", &text), &[], &|_| None);
         let pipeline = pipeline.unwrap_or_else(|errors| panic!("{errors}"));
-        let admin = Admin::open(&pipeline).unwrap().unwrap();
+        let admin = Admin::open(&pipeline, &Plights::default()).unwrap().unwrap();
         let (node, watched) = begin(&pipeline);
         let resource = telemetry::resource(&pipeline);
         Self { node, admin, watched, resource, directory }

@@ -27,6 +27,7 @@ use nilometer_connectors::kafka::source::{
     KafkaFormat, KafkaSettings, KafkaSource, KafkaStart, KafkaUntil,
 };
 use nilometer_connectors::panes::Delivery;
+use nilometer_connectors::plight::Plight;
 use nilometer_connectors::sink::SinkError;
 use nilometer_connectors::source::{Polled, Source, State};
 use nilometer_connectors::text::FlowLayout;
@@ -162,6 +163,7 @@ fn source(
         queue_bytes_max: 32 << 20,
         carrier: None,
         is_traced: false,
+        plight: Plight::default(),
     };
     Ok(KafkaSource::open(settings, &plan.row, symbols.clone())?)
 }
@@ -182,7 +184,7 @@ fn results(
         compression: Compression::None,
         transactions: None,
         delivery: Delivery::AtOnce,
-        teller: Teller::new(|_| ()),
+        teller: Teller::new(Plight::default(), |_| ()),
     };
     let known = (plan.clone(), symbols.clone());
     let failed = |error: SinkError| BenchError::Kafka(error.to_string());

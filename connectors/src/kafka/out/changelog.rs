@@ -114,6 +114,10 @@ pub(crate) fn read(
             // What is awaited is there: it lies behind a transaction that is not over.
             Some(Err(ClientError::PartitionEOF(_))) if awaited.is_some() => {}
             Some(Err(ClientError::PartitionEOF(_))) => return Ok(Ok(entries)),
+            // The group is a name that a client must have: whoever does not join it needs no right to it.
+            Some(Err(error))
+                if error.rdkafka_error_code()
+                    == Some(RDKafkaErrorCode::GroupAuthorizationFailed) => {}
             Some(Err(error)) => {
                 return Ok(Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)));
             }

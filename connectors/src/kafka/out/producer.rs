@@ -21,6 +21,9 @@ use std::time::Duration;
 /// How long a question to the brokers may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(2);
 
+/// How long it is between two looks at what has become of records.
+const MOMENT: Duration = Duration::from_micros(500);
+
 /// How long it is between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -255,7 +258,7 @@ impl Link {
             return;
         }
         self.told = Some(trouble);
-        self.settings.teller.say(&match trouble {
+        self.settings.teller.holds_up(&match trouble {
             Trouble::Away => format!(
                 "cannot reach Kafka at {}: {detail}; tries again, results wait",
                 self.settings.client.brokers
@@ -287,8 +290,7 @@ impl Link {
                 let refusal = producer.context().take_refusal();
                 return Ok(refusal.map(|refusal| self.why(refusal)));
             }
-            // A poll waits for its whole time, whatever comes.
-            producer.poll(Duration::from_millis(1));
+            serve(producer);
             let is_away =
                 |(code, _): &(RDKafkaErrorCode, String)| Trouble::of(*code) == Trouble::Away;
             let said = producer.context().lock().error.take_if(|said| is_away(said));
@@ -302,7 +304,7 @@ impl Link {
     pub(crate) fn works(&mut self) {
         self.has_worked = true;
         if self.told.take().is_some() {
-            self.settings.teller.say("Kafka takes results again");
+            self.settings.teller.is_over("Kafka takes results again");
         }
     }
 
@@ -343,6 +345,19 @@ pub(crate) fn code_of(error: &ClientError) -> RDKafkaErrorCode {
     }
 }
 
+/// Takes in what has become of records; waits a moment if nothing has.
+///
+/// A poll of the client waits for its whole time, whatever comes, and spends the last millisecond of
+/// it asking again and again: in here, where most of the waiting is done, that would be most of the
+/// work.
+fn serve(producer: &BaseProducer<Listener>) {
+    let before = producer.in_flight_count();
+    producer.poll(Duration::ZERO);
+    if producer.in_flight_count() == before {
+        thread::sleep(MOMENT);
+    }
+}
+
 /// Sends a record, and waits for room.
 pub(crate) fn send(
     producer: &BaseProducer<Listener>,
@@ -352,7 +367,7 @@ pub(crate) fn send(
         match producer.send(record) {
             Ok(()) => return Ok(()),
             Err((ClientError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
-                producer.poll(Duration::from_millis(5));
+                serve(producer);
                 record = back;
             }
             Err((error, _)) => return Err(error),

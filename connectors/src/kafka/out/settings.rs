@@ -2,6 +2,7 @@
 
 use crate::kafka::client::ClientSettings;
 use crate::panes::Delivery;
+use crate::plight::Plight;
 use std::fmt;
 use std::sync::Arc;
 
@@ -113,17 +114,32 @@ impl TransactionSettings {
 
 /// Tells the operator something, one sentence.
 #[derive(Clone)]
-pub struct Teller(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct Teller {
+    tell: Arc<dyn Fn(&str) + Send + Sync>,
+    plight: Plight,
+}
 
 impl Teller {
-    /// Calls `tell`.
-    pub fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    /// Calls `tell`; what holds the sink up goes to `plight`, too.
+    pub fn new(plight: Plight, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { tell: Arc::new(tell), plight }
+    }
+
+    /// Tells what holds the sink up.
+    pub(crate) fn holds_up(&self, text: &str) {
+        self.plight.is(text);
+        self.say(text);
+    }
+
+    /// Tells that it is over.
+    pub(crate) fn is_over(&self, text: &str) {
+        self.plight.is_over();
+        self.say(text);
     }
 
     /// Tells it.
     pub fn say(&self, text: &str) {
-        (self.0)(text);
+        (self.tell)(text);
     }
 }
 

@@ -42,6 +42,7 @@ impl Poller {
         let turn = if self.valve.is_closed() { Turn::Close } else { Turn::Open };
         self.turn_to(turn, &reading);
         self.has_read |= !begun_names.is_empty();
+        self.works_again(!begun_names.is_empty());
         self.tell_gained(&begun_names);
         if let Some(carrier) = &self.settings.carrier {
             carrier.ask();
