@@ -33,7 +33,7 @@ test: need-test
 	$(phase) broker tests/services/kafka fetch; \
 	$(phase) collector tests/services/otelcol build || [ $$? = 3 ]; \
 	$(phase) build cargo test --workspace --quiet --no-run; \
-	$(phase) tests cargo test --workspace --quiet; \
+	$(phase) tests env RUST_TEST_THREADS=$$(($$(nproc) * 2)) cargo test --workspace --quiet; \
 	echo "== all of make test: ok after $$((SECONDS - start)) s"
 
 bench: need

@@ -16,6 +16,7 @@ const TRANSACTIONAL_ID: u8 = 5;
 const READ: u8 = 3;
 const WRITE: u8 = 4;
 const CREATE: u8 = 5;
+const DESCRIBE: u8 = 8;
 
 /// A right of a user of the name `bob`: what it is of, its name, and what it allows.
 type Right = (u8, &'static str, u8);
@@ -29,7 +30,7 @@ const RIGHTS: [Right; 8] = [
     (TOPIC, "nilometer.rights.changelog", WRITE),
     (TOPIC, "nilometer.rights.changelog", CREATE),
     (TRANSACTIONAL_ID, "nilometer.rights.out.nilometer", WRITE),
-    (TRANSACTIONAL_ID, "nilometer.rights.out.nilometer", 8),
+    (TRANSACTIONAL_ID, "nilometer.rights.out.nilometer", DESCRIBE),
 ];
 
 /// Gives a right, or takes it away: requests 30 and 31 of the protocol, version 1. Whoever is inside may.
@@ -86,7 +87,7 @@ fn a_right_that_is_taken_away_holds_up_and_loses_nothing() {
         SECURE.path("ca.pem").display()
     );
     let source = format!(
-        "options = {{ {access}, \"heartbeat.interval.ms\" = 300 }}\n\
+        "options = {{ {access}, \"heartbeat.interval.ms\" = 300, \"session.timeout.ms\" = 2000 }}\n\
          [source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"0s\""
     );
     let sink = format!("options = {{ {access} }}");
@@ -124,8 +125,10 @@ fn a_right_that_is_taken_away_holds_up_and_loses_nothing() {
         change(&inside, right, false);
         end = put(&mut book);
         run.hear(what);
-        let shown = health(&address);
-        assert!(shown.contains(&format!("\"{who}\":\"")) && shown.contains(what), "{shown}");
+        run.until("it is shown", || {
+            let shown = health(&address);
+            shown.contains(&format!("\"{who}\":\"")) && shown.contains(what)
+        });
         change(&inside, right, true);
         run.until("all is out", || is_out(&book, end));
         run.until("nothing is held up", || health(&address).ends_with(WELL));

@@ -56,6 +56,7 @@ fn who_may_read_does_and_who_may_not_is_told_why() {
     let cases = [
         (options(&ca, "alice", &plain), 0, "100"),
         (options(&ca, "alice", "sasl.password.file = \"password\""), 0, "100"),
+        (options(&ca, "alice", &plain).replace("SCRAM-SHA-512", "PLAIN"), 0, "100"),
         (options(&ca, "alice", wrong), 3, "refuses"),
         // A CA that has not signed the broker.
         (options("", "alice", &plain), 3, "certificate"),

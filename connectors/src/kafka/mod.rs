@@ -27,6 +27,7 @@ mod poller;
 mod position;
 mod queue;
 pub mod source;
+mod standing;
 mod statistics;
 mod valve;
 

@@ -189,6 +189,7 @@ impl Known {
             self.next = leap.next;
             lost = lost.saturating_add(leap.lost);
         }
+        lost
     }
 
     /// Reading ends at `until`, if there is one.

@@ -9,6 +9,7 @@ use super::partitions::{Start, Until};
 use super::poller::{Assignment, Poller};
 use super::position::{self, KafkaPosition, Stored, offsets};
 use super::queue::{self, Chunk, Known, Queue};
+use super::standing::{progress, stands};
 use super::statistics;
 use crate::dead_letter::Place;
 use crate::flow_intake::FlowContext;
@@ -233,33 +234,6 @@ impl KafkaSource {
     }
 }
 
-fn stand(known: &Known) -> State {
-    match known.waiting {
-        0 if known.is_finished => State::End,
-        0 if known.is_at_end => State::Pending,
-        _ => State::More,
-    }
-}
-
-/// Notes in `each` where each partition stands; where all do.
-fn stands(state: &queue::State, is_bounded: bool, each: &mut Vec<State>) -> State {
-    each.clear();
-    each.extend(state.partitions.iter().map(stand));
-    if !state.is_complete || each.is_empty() {
-        // They are found one by one. An empty one at its end says nothing of those behind it: it
-        // would promise in their name that nothing more comes.
-        each.fill(State::More);
-        return State::More;
-    }
-    if is_bounded && each.iter().all(|known| *known == State::End) {
-        State::End
-    } else if each.contains(&State::More) {
-        State::More
-    } else {
-        State::Pending
-    }
-}
-
 /// A consumer that has subscribed and follows nobody yet.
 fn consumer(settings: &KafkaSettings) -> Result<BaseConsumer<Ears>, KafkaError> {
     let text = |text: &str| text.to_owned();
@@ -309,16 +283,7 @@ impl Source for KafkaSource {
     /// Offsets of what is to be read, where reading has an end.
     fn progress(&self) -> Option<Progress> {
         self.until?;
-        let state = self.queue.lock();
-        let count = |count: i64| u64::try_from(count).unwrap_or(0);
-        let mut progress = Progress::default();
-        for known in &state.partitions {
-            let end = known.until.unwrap_or(known.begin);
-            let next = if stand(known) == State::End { end } else { known.next.min(end) };
-            progress.done += count(next.saturating_sub(known.begin));
-            progress.total += count(end.saturating_sub(known.begin));
-        }
-        Some(progress)
+        Some(progress(&self.queue.lock().partitions))
     }
 
     fn is_partitioned(&self) -> bool {

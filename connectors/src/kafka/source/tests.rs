@@ -38,6 +38,7 @@ fn source(
         queue_bytes_max,
         carrier: None,
         is_traced: false,
+        plight: Plight::default(),
     };
     let layout = Arc::new(RowLayout::new([]));
     let source = KafkaSource::open(settings, &layout, Arc::default()).unwrap();
@@ -109,29 +110,4 @@ fn a_poll_leaves_few_letters_however_much_waits() {
         out.letters.clear();
     }
     assert_eq!(read, 3_000);
-}
-
-#[test]
-fn nothing_is_at_its_end_before_all_partitions_are_known() {
-    use State::{End, More, Pending};
-    let known = |number, next, is_at_end| Known {
-        is_at_end,
-        ..Known::begun((&"t".into(), number), next, Some(9))
-    };
-    let (finished, silent, begun) = (known(0, 9, false), known(1, 5, true), known(2, 5, false));
-    for (partitions, is_complete, is_bounded, each, all) in [
-        (vec![], true, true, vec![], More),
-        (vec![&finished], false, true, vec![More], More),
-        (vec![&finished, &silent], false, true, vec![More, More], More),
-        (vec![&finished], true, true, vec![End], End),
-        (vec![&finished, &silent], true, true, vec![End, Pending], Pending),
-        (vec![&finished, &silent, &begun], true, true, vec![End, Pending, More], More),
-        (vec![&silent], true, false, vec![Pending], Pending),
-    ] {
-        let partitions = partitions.into_iter().cloned().collect();
-        let state = queue::State { partitions, is_complete, ..queue::State::default() };
-        let mut found = vec![End; 9];
-        assert_eq!(stands(&state, is_bounded, &mut found), all, "{each:?} {is_complete}");
-        assert_eq!(found, each, "{is_complete}");
-    }
 }
