@@ -255,3 +255,57 @@ fn a_state_that_may_only_be_read_is_refused_and_can_be_looked_at() {
     chmod(&[("u+w", "state")]);
     assert!(files(&place.path("state")) == before, "nothing is touched");
 }
+
+/// What a shell says so that flushes of the state fail from then on: those by `call`, behind so many.
+#[cfg(target_os = "linux")]
+fn flushes_fail(place: &Place, (call, after): (&str, u32)) -> String {
+    let library = place.path("failing_flush.so");
+    if !library.exists() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/failing_flush.c");
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"]).args([&library, &source]);
+        assert!(cc.arg("-ldl").status().unwrap().success());
+    }
+    let state = fs::canonicalize(place.folder()).unwrap().join("state");
+    let (library, state) = (library.display(), state.display());
+    format!(
+        "export FLUSH_BELOW={state} FLUSH_CALL={call} FLUSH_AFTER={after} LD_PRELOAD={library};"
+    )
+}
+
+/// The disk takes what is written, and fails when it is to keep it: while the directory is made, in
+/// the middle of a run, in the copy in which a state is read, while it is opened.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_flush_that_fails_loses_nothing() {
+    let place = Place::with_records();
+    let wanted = place.undisturbed();
+    // So that there are many epochs, however fast it goes.
+    let epochs = "--set state.max_epoch_bytes=4KiB";
+    let fails = |flush| {
+        let what = ["state directory `state`: ", "Input/output error", "check the disk and start"];
+        place.fails((&flushes_fail(&place, flush), epochs), 4, &what);
+        let out = place.path("out.ndjson");
+        let written = if out.exists() { place.lines() } else { Vec::new() };
+        assert!(written.iter().all(|line| wanted.contains(line)), "{flush:?}");
+    };
+    for flush in [0, 1, 2, 3, 8].map(|after| ("fsync", after)) {
+        fails(flush);
+        place.goes_on(&wanted);
+        place.anew();
+    }
+    for flush in [0, 1, 3, 60].map(|after| ("sync_file_range", after)) {
+        fails(flush);
+        place.goes_on(&wanted);
+        place.anew();
+    }
+    // And on what the one before it has left.
+    fails(("fsync", 8));
+    for after in 0..8 {
+        fails(("fsync", after));
+    }
+    for after in [0, 1, 2, 40] {
+        fails(("sync_file_range", after));
+    }
+    place.goes_on(&wanted);
+}

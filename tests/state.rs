@@ -145,6 +145,31 @@ fn results_are_the_same_with_less_memory_than_state() {
     assert!(stderr.contains(gone) && !stderr.contains("pages; 0 keys went"), "{stderr}");
 }
 
+/// Windows come and go, most of them by way of pages: in the end nothing of them is stored.
+#[test]
+fn nothing_is_left_of_windows_that_have_expired() {
+    use std::fmt::Write as _;
+    let place = Place::new(SUMS);
+    let line = |mut text: String, number: u64| {
+        let key = number * 7_919 % 1_000;
+        writeln!(text, "{{\"ts\":{},\"k\":\"{key}\",\"v\":1}}", number / 10).unwrap();
+        text
+    };
+    place.write("in.ndjson", &(0..4_000).fold(String::new(), line));
+    let settings = ["state.memory=8KiB", "state.max_epoch_bytes=16KiB"];
+    let expires = ["group.sums.allowed_lateness=0s", "group.sums.window.fixed=50ms"];
+    let args = settings.iter().chain(&expires).flat_map(|setting| ["--set", setting]);
+    let (code, stderr) = place.run(&args.collect::<Vec<_>>());
+    assert_eq!(code, 0, "{stderr}");
+    assert!(!stderr.contains("pages; 0 keys went"), "{stderr}");
+    let ls = place.command(&["state", "ls", "state", "--format", "json"]).output().unwrap();
+    let listing: serde_json::Value = serde_json::from_slice(&ls.stdout).unwrap();
+    for what in ["keys", "in_pages", "windows", "bytes"] {
+        assert_eq!(listing["stages"][0][what], 0, "{what}: {listing}");
+    }
+    assert_eq!(listing["sinks"][0]["unwritten_bytes"], 0, "{listing}");
+}
+
 #[test]
 fn a_state_without_its_sink_table_takes_no_table() {
     let place =

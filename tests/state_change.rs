@@ -292,14 +292,32 @@ fn group(name: &str, key: &str) -> String {
     format!("[[group]]\nname = \"{name}\"\nkey = {key}\n")
 }
 
-/// Flows by stage and window, all panes together.
-fn flows(text: &str) -> BTreeMap<(String, i64), u64> {
-    let mut flows = BTreeMap::new();
+/// Flows by key and window of a stage, all panes together.
+fn flows(text: &str, stage: &str) -> BTreeMap<(String, i64), u64> {
+    let mut flows: BTreeMap<_, u64> = BTreeMap::new();
     for line in text.lines() {
         let pane: Json = serde_json::from_str(line).unwrap();
-        let stage = pane["stage"].as_str().unwrap().to_owned();
-        let start = pane["window"]["start"].as_i64().unwrap();
-        *flows.entry((stage, start)).or_default() += pane["values"]["flows"].as_u64().unwrap();
+        if pane["stage"] == stage {
+            let window = (pane["key"].to_string(), pane["window"]["start"].as_i64().unwrap());
+            *flows.entry(window).or_default() += pane["values"]["flows"].as_u64().unwrap();
+        }
+    }
+    // A flow counts in one window, and has a part in all that it lasts for.
+    flows.retain(|_, count| *count > 0);
+    flows
+}
+
+/// Flows by protocol and window of so many ms, of the lines of a generated file.
+fn by_protocol<'a>(
+    lines: impl Iterator<Item = &'a str>,
+    size: i64,
+) -> BTreeMap<(String, i64), u64> {
+    let mut flows = BTreeMap::new();
+    for line in lines {
+        let record: Json = serde_json::from_str(line).unwrap();
+        let time = record["timestamp"].as_i64().unwrap();
+        let key = format!("{{\"protocol\":{}}}", record["protocol"]);
+        *flows.entry((key, time - time.rem_euclid(size))).or_default() += 1;
     }
     flows
 }
@@ -319,22 +337,23 @@ fn keys_that_lie_in_pages_go_on_as_well() {
     assert!(!said.contains("on disk: 0 keys in "), "no key lies in pages: {said}");
 }
 
-/// What the run has said that was stopped in the middle.
+/// What the run has said that was stopped in the middle. Everything is held against sums over the
+/// generated records, which `generate` prints: all of them, or those behind the place of the change.
 fn changed_in_the_middle(memory: &str) -> String {
     let (fine, coarse) =
-        (group("fine", "[\"exporter\", \"if_index\"]"), group("coarse", "[\"exporter\"]"));
+        (group("fine", "[\"exporter\", \"protocol\"]"), group("coarse", "[\"protocol\"]"));
     let (beside, wide) = (group("beside", "[\"dscp\"]"), group("wide", "[\"protocol\"]"));
+    let longer = format!("{}window = {{ fixed = \"20s\" }}\n", wide.replace("wide", "longer"));
+    let wide = format!("{wide}window = {{ fixed = \"30s\" }}\n");
     let pipeline = |groups: &[&str]| [HEAD, memory, FLOWS, &groups.concat(), OUT].concat();
-    let all = [&*fine, &coarse, &beside, &wide];
-    let whole = Place::new(
-        &[HEAD, FLOWS, &all.concat(), OUT]
-            .concat()
-            .replace("[state]\ndir = \"state\"\nepoch = \"50ms\"\n", ""),
+    let place = Place::new(&pipeline(&[&coarse, &beside, &longer.replace("20s", "10s")]));
+    let records = succeeded(
+        place
+            .command(&["generate", "flows", "--records", "60000", "--rate", "500"])
+            .output()
+            .unwrap(),
     );
-    whole.run(&[]);
-    let whole = flows(&whole.read("out.ndjson"));
 
-    let place = Place::new(&pipeline(&[&coarse, &beside]));
     let child = place.start(&["--summary", "first.json"]);
     while fs::metadata(place.path("out.ndjson")).map_or(0, |metadata| metadata.len()) < 20_000 {
         std::thread::yield_now();
@@ -342,28 +361,24 @@ fn changed_in_the_middle(memory: &str) -> String {
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     let (_, said) = succeeded(child.wait_with_output().unwrap());
-    // `coarse` reads panes of `fine` now, and `beside` is gone.
-    place.write("pipeline.toml", &pipeline(&[&fine, &coarse, &wide]));
-    let drop = ["--drop-state", "beside", "--set", "pipeline.shards=3"];
+    let before = place.read("out.ndjson");
+    // `coarse` reads panes of `fine` now, `beside` is gone, `longer` is not what it was.
+    place.write("pipeline.toml", &pipeline(&[&fine, &coarse, &longer, &wide]));
+    let drop = ["--drop-state", "beside", "--drop-state", "longer", "--set", "pipeline.shards=3"];
     place.run(&[&["--summary", "second.json"], &drop[..]].concat());
-    let changed = flows(&place.read("out.ndjson"));
+    let all = place.read("out.ndjson");
 
-    let of = |flows: &BTreeMap<(String, i64), u64>, stage: &str| {
-        let own = flows.iter().filter(|((name, _), _)| name == stage);
-        own.map(|((_, start), count)| (*start, *count)).collect::<BTreeMap<_, _>>()
-    };
-    assert_eq!(of(&changed, "coarse"), of(&whole, "coarse"), "what goes on has lost nothing");
     let summary = |name: &str| serde_json::from_str::<Json>(&place.read(name)).unwrap();
-    let (first, second) = (summary("first.json"), summary("second.json"));
-    let read = |summary: &Json| summary["records"]["read"].as_u64().unwrap();
-    assert!(read(&second) > 0, "it was stopped in the middle");
-    assert_eq!(read(&first) + read(&second), 60_000, "counts begin where stages do");
-    for stage in ["fine", "wide"] {
-        let (found, expected) = (of(&changed, stage), of(&whole, stage));
-        // Windows that began before have part of their records, those that began later have all.
-        let is_whole = |(start, count): (&i64, &u64)| expected[start] == *count;
-        let parts = found.iter().rposition(|window| !is_whole(window)).unwrap();
-        assert!(parts + 1 < found.len(), "{stage}: {found:?} of {expected:?}");
+    let read = |name: &str| summary(name)["records"]["read"].as_u64().unwrap() as usize;
+    let place_of_change = read("first.json");
+    assert!(read("second.json") > 0, "it was stopped in the middle");
+    assert_eq!(place_of_change + read("second.json"), 60_000, "counts begin where stages do");
+    let lines = || records.0.lines();
+    assert_eq!(flows(&all, "coarse"), by_protocol(lines(), 10_000), "it has lost nothing");
+    let after = all.strip_prefix(&before).unwrap();
+    for (stage, size) in [("longer", 20_000), ("wide", 30_000)] {
+        let truth = by_protocol(lines().skip(place_of_change), size);
+        assert_eq!(flows(after, stage), truth, "{stage} begins at the place of the change");
     }
     said
 }

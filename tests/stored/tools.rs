@@ -343,9 +343,17 @@ fn a_state_in_use_is_refused() {
         assert!(run.try_wait().unwrap().is_none(), "it has ended");
         std::thread::yield_now();
     }
-    for tool in ["ls", "verify", "export"] {
-        place.refused(&[tool, "state"], 5, &what);
+    for tool in [
+        &["ls", "state"][..],
+        &["get", "state", "sums"],
+        &["verify", "state"],
+        &["export", "state"],
+    ] {
+        place.refused(tool, 5, &what);
     }
+    let planned = place.command(&["plan", "pipeline.toml", "--state", "state"]).output().unwrap();
+    assert_eq!(planned.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&planned.stderr).contains(&what), "{planned:?}");
     run.kill().unwrap();
     run.wait().unwrap();
     assert!(place.prints(&["state", "verify", "state"]).contains("is whole"));

@@ -18,6 +18,7 @@
 
 use super::directory::Directory;
 use super::frame::{Unusable, checksum, open, open_epoch, seal, seal_epoch};
+use super::packing::{pack, unpack};
 use super::pages::RowPages;
 use super::rows::{Rows, Write};
 use super::sled_rows::SledRows;
@@ -35,8 +36,6 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Rows that are written or deleted at a time at most: sled keeps a batch in memory until it is
 /// flushed, and grows with large ones.
 const BATCH_ROWS: usize = 100;
-/// Packing of parts: fast before small.
-const PACKING_LEVEL: i32 = 1;
 
 /// A store over rows.
 #[derive(Debug)]
@@ -247,8 +246,7 @@ impl Database {
         name: &str,
         bytes: &[u8],
     ) -> Result<Part, StoreError> {
-        let packed = zstd::bulk::compress(bytes, PACKING_LEVEL)
-            .map_err(|source| StoreError::io(&self.name, source))?;
+        let packed = pack(bytes).map_err(|source| StoreError::io(&self.name, source))?;
         let rows = (0..).zip(packed.chunks(CHUNK_BYTES));
         let rows = rows
             .map(|(number, chunk)| (chunk_key((prefix, epoch), name, number), Some(seal(chunk))));
@@ -265,12 +263,9 @@ impl Database {
     pub(super) fn part(&self, of: (u8, Epoch), part: &Part) -> Result<Vec<u8>, StoreError> {
         let packed = self.chunks(of, part)?;
         let bytes = usize::try_from(part.bytes).map_err(|_| self.damaged(&part.name))?;
-        match zstd::bulk::decompress(&packed, bytes) {
-            Ok(content) if content.len() == bytes && checksum(&content) == part.checksum => {
-                Ok(content)
-            }
-            Ok(_) | Err(_) => Err(self.damaged(&part.name)),
-        }
+        let content = unpack(&packed, bytes);
+        let content = content.filter(|content| checksum(content) == part.checksum);
+        content.ok_or_else(|| self.damaged(&part.name))
     }
 
     fn chunks(&self, of: (u8, Epoch), part: &Part) -> Result<Vec<u8>, StoreError> {

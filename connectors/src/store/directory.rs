@@ -146,7 +146,7 @@ impl Directory {
     }
 
     fn replace(&self, names: (&str, &str), content: &[u8]) -> Result<(), StoreError> {
-        replace(&self.path, names, content)
+        replace((&self.path, &self.shown), names, content)
     }
 
     /// Whether nothing said whose it is.
@@ -233,19 +233,23 @@ impl AbortFile {
     pub fn write(&self, aborts: &Aborts) -> Result<(), StoreError> {
         // Into memory, of types that all serialise: nothing can fail.
         let content = postcard::to_stdvec(aborts).unwrap_or_default();
-        replace(&self.path, (ABORTS_NEW, ABORTS), &frame::seal(&content))
+        replace((&self.path, &self.shown), (ABORTS_NEW, ABORTS), &frame::seal(&content))
     }
 }
 
-/// Puts `content` in the place of a file of `directory`, whole or not at all.
-fn replace(directory: &Path, (new, name): (&str, &str), content: &[u8]) -> Result<(), StoreError> {
+/// Puts `content` in the place of a file of `directory`, whole or not at all; people know it as `shown`.
+fn replace(
+    (directory, shown): (&Path, &str),
+    (new, name): (&str, &str),
+    content: &[u8],
+) -> Result<(), StoreError> {
     let write = || -> io::Result<()> {
         let mut file = File::create(directory.join(new))?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(directory.join(new), directory.join(name))
     };
-    write().map_err(|source| StoreError::io(&directory.to_string_lossy(), source))
+    write().map_err(|source| StoreError::io(shown, source))
 }
 
 /// There must be a directory with something in it.

@@ -11,6 +11,7 @@ mod examination;
 mod frame;
 mod look;
 pub mod memory;
+mod packing;
 mod pages;
 mod proof;
 mod rows;

@@ -6,14 +6,12 @@
 
 use super::StoreError;
 use super::frame::{open, seal};
+use super::packing::{pack, unpack};
 use nilometer_model::cold::{PageError, PageNumber, Pages};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Packing: fast before small.
-const PACKING_LEVEL: i32 = 1;
 
 /// Rows that any thread reads and writes.
 pub(crate) trait SharedRows: Debug + Send + Sync {
@@ -85,7 +83,7 @@ impl RowPages {
 impl Pages for RowPages {
     fn write(&self, content: &[u8]) -> Result<PageNumber, PageError> {
         let page = PageNumber(self.next.fetch_add(1, Ordering::Relaxed));
-        let packed = zstd::bulk::compress(content, PACKING_LEVEL);
+        let packed = pack(content);
         let packed =
             packed.map_err(|error| PageError::Store { reason: error.to_string().into() })?;
         let size = (content.len() as u32).to_le_bytes();
@@ -99,8 +97,7 @@ impl Pages for RowPages {
         let value = self.rows.get(&row_key(page)).map_err(failed)?;
         let content = value.as_deref().and_then(|value| {
             let (size, packed) = open(value).ok()?.split_first_chunk()?;
-            let bytes = u32::from_le_bytes(*size) as usize;
-            zstd::bulk::decompress(packed, bytes).ok().filter(|content| content.len() == bytes)
+            unpack(packed, u32::from_le_bytes(*size) as usize)
         });
         content.ok_or(PageError::Damaged { page })
     }

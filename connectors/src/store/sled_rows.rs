@@ -6,12 +6,16 @@ use super::pages::SharedRows;
 use super::rows::{Row, Rows, Write};
 use nilometer_model::epoch::Epoch;
 use sled::{Batch, Db, IVec};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Memory that sled may fill with what it has read.
 const CACHE_BYTES: u64 = 64 << 20;
+
+/// The file of sled that holds everything.
+const LOG: &str = "db";
 
 /// The rows in a directory.
 #[derive(Debug)]
@@ -37,6 +41,17 @@ impl SledRows {
 
     fn error(&self, error: sled::Error) -> StoreError {
         store_error(&self.directory.name(), error)
+    }
+}
+
+impl Drop for SledRows {
+    /// sled panics if it cannot flush its file when it is closed. So that is done here first, which leaves
+    /// it nothing to do; where it fails the database stays open, for the rest of the process.
+    fn drop(&mut self) {
+        let log = File::open(self.directory.epochs().join(LOG));
+        if log.is_ok_and(|log| log.sync_all().is_err()) {
+            std::mem::forget(self.db.clone());
+        }
     }
 }
 

@@ -109,8 +109,9 @@ pub(crate) struct Cold {
     pub(crate) went: u64,
 }
 
-/// Bytes of a page, unless one key has more.
-const PAGE_BYTES: usize = 16 << 10;
+/// Bytes of a page, unless one key has more. Smaller ones are read faster, but there are more to know of and
+/// to store; docs/performance.md has what each size costs.
+const PAGE_BYTES: usize = 4 << 10;
 /// How many pages with few entries are written anew at a time.
 const SPARSE_PAGES: usize = 16;
 
@@ -359,9 +360,8 @@ impl Cold {
         for slot in slots {
             let content = self.read(slot)?;
             let page = self.page(slot)?;
-            let mut is_wanted =
-                |number: &usize| content.print(*number) == print && is_it(content.image(*number));
-            let found = content.live(&page.known.live).find(&mut is_wanted);
+            let same = content.printed(print, &page.known.live).collect::<Vec<_>>();
+            let found = same.into_iter().find(|number| is_it(content.image(*number)));
             let group = page.known.group;
             let entry = found.map(|number| {
                 let (wants, image) = (content.wants(number), content.image(number).to_vec());

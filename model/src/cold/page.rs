@@ -103,10 +103,15 @@ impl Content {
 
     /// Numbers of the entries whose bits are set.
     pub(super) fn live<'a>(&self, bits: &'a [u64]) -> impl Iterator<Item = usize> + use<'a> {
-        let is_live = |number: &usize| {
-            bits.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
-        };
-        (0..self.count).filter(is_live)
+        (0..self.count).filter(|number| is_set(bits, *number))
+    }
+
+    /// Those of them that have this print.
+    pub(super) fn printed(&self, print: u32, bits: &[u64]) -> impl Iterator<Item = usize> {
+        let prints = self.bytes.get(4..4 + self.count * 4).unwrap_or_default();
+        let same = prints.chunks_exact(4).enumerate();
+        let same = same.filter(move |(_, known)| **known == print.to_le_bytes());
+        same.map(|(number, _)| number).filter(|number| is_set(bits, *number))
     }
 
     pub(super) fn print(&self, number: usize) -> u32 {
@@ -146,4 +151,9 @@ impl Content {
         let bytes = self.bytes.get(index * 4..index * 4 + 4)?;
         Some(u32::from_le_bytes(bytes.try_into().ok()?))
     }
+}
+
+/// Whether the bit of that number is.
+fn is_set(bits: &[u64], number: usize) -> bool {
+    bits.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
 }

@@ -18,7 +18,7 @@ fn entry(number: u8, deadline: i64, open: u32) -> Entry {
         open,
     };
     // A few make a page.
-    let image = vec![number; 3_000];
+    let image = vec![number; 700];
     Entry { print: u32::from(number % 16), group: KeyGroup(u16::from(number % 3)), wants, image }
 }
 
@@ -92,7 +92,7 @@ proptest! {
                     continue;
                 }
                 Step::Take(key) => {
-                    let image = vec![key; 3_000];
+                    let image = vec![key; 700];
                     cold.take(u32::from(key % 16), |known| *known == image).into_iter().collect()
                 }
                 Step::Due(until) => take_all_due(
