@@ -18,7 +18,7 @@
 
 use super::directory::Directory;
 use super::frame::{Unusable, checksum, open, open_epoch, seal, seal_epoch};
-use super::packing::{pack, unpack};
+use super::packing::{Effort, pack, unpack};
 use super::pages::RowPages;
 use super::rows::{Rows, Write};
 use super::sled_rows::SledRows;
@@ -246,7 +246,8 @@ impl Database {
         name: &str,
         bytes: &[u8],
     ) -> Result<Part, StoreError> {
-        let packed = pack(bytes).map_err(|source| StoreError::io(&self.name, source))?;
+        let packed =
+            pack(bytes, Effort::Fast).map_err(|source| StoreError::io(&self.name, source))?;
         let rows = (0..).zip(packed.chunks(CHUNK_BYTES));
         let rows = rows
             .map(|(number, chunk)| (chunk_key((prefix, epoch), name, number), Some(seal(chunk))));

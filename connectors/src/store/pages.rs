@@ -6,7 +6,7 @@
 
 use super::StoreError;
 use super::frame::{open, seal};
-use super::packing::{pack, unpack};
+use super::packing::{Effort, pack, unpack};
 use nilometer_model::cold::{PageError, PageNumber, Pages};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -83,7 +83,7 @@ impl RowPages {
 impl Pages for RowPages {
     fn write(&self, content: &[u8]) -> Result<PageNumber, PageError> {
         let page = PageNumber(self.next.fetch_add(1, Ordering::Relaxed));
-        let packed = pack(content);
+        let packed = pack(content, Effort::Least);
         let packed =
             packed.map_err(|error| PageError::Store { reason: error.to_string().into() })?;
         let size = (content.len() as u32).to_le_bytes();
