@@ -190,9 +190,9 @@ fn pages_hold_keys_of_one_group_that_are_due_together_and_go_with_their_last_key
     let mut cold = Cold::new(pages.clone(), 2);
     let keys = (0..30).map(|key| entry(key, 1 + 40 * i64::from(key % 2), 1)).collect();
     cold.shelve(keys);
-    // Five of 3 kB fill a page: ten keys of each group, five of them early.
+    // Five of 700 bytes fill a page: ten keys of each group, five of them early.
     assert_eq!((pages.count(), cold.keys(), cold.open_windows()), (6, 30, 30));
-    assert!(cold.page_bytes() > 90_000 && cold.memory() < 4_000, "{}", cold.memory());
+    assert!(cold.page_bytes() > 21_000 && cold.memory() < 4_000, "{}", cold.memory());
     assert_eq!(cold.next_deadline(), Some(at(1)));
     for _ in 0..3 {
         assert_eq!(cold.take_due(|due| due <= at(1)).len(), 5);
