@@ -181,7 +181,9 @@ impl Known {
     /// whoever counts it does so together with the position, so that it counts once.
     pub(crate) fn leap(&mut self) -> u64 {
         let mut lost = 0_u64;
-        while let Some(leap) = self.leaps.pop_front_if(|leap| leap.before == 0) {
+        while self.leaps.front().is_some_and(|leap| leap.before == 0)
+            && let Some(leap) = self.leaps.pop_front()
+        {
             // There is nothing in between that an epoch could hold.
             let is_stored = self.stored >= self.next;
             let before = leap.next.saturating_sub(1);
