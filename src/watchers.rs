@@ -4,11 +4,11 @@
 
 use crate::admin::{Admin, AdminError};
 use crate::config::Pipeline;
-use crate::failure::tell;
+use crate::logs::{self, Level};
 use crate::metrics::{Deliveries, Watched};
 use crate::progress::Bar;
 use crate::supervision::Supervision;
-use crate::telemetry::{PushError, Pushing, Spans, resource};
+use crate::telemetry::{Pushing, Spans, TelemetryError, resource};
 use nilometer_actors::node::Node;
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,7 +29,8 @@ impl Watchers {
     pub(crate) fn open(pipeline: &Pipeline, bar: &Bar) -> Result<Self, AdminError> {
         let admin = Admin::open(pipeline, bar.plights())?;
         if let Some(admin) = &admin {
-            tell(&format!("admin port: http://{}\n", admin.address()));
+            let line = format!("admin port: http://{}", admin.address());
+            logs::say(Level::Info, &line, None);
         }
         Ok(Self { supervision: None, admin, pushing: None, spans: None, begun: Instant::now() })
     }
@@ -45,9 +46,13 @@ impl Watchers {
     }
 
     /// The run has begun.
-    pub(crate) fn watch(&mut self, node: &Node, pipeline: &Pipeline) -> Result<(), PushError> {
+    pub(crate) fn watch(&mut self, node: &Node, pipeline: &Pipeline) -> Result<(), TelemetryError> {
         if let Some(supervision) = &self.supervision {
             supervision.watch(node.meters());
+        }
+        let otlp = pipeline.telemetry.otlp.as_ref();
+        if otlp.is_none() && self.admin.is_none() {
+            return Ok(());
         }
         let watched = Watched {
             node: node.handle(),
@@ -58,7 +63,7 @@ impl Watchers {
             pushes: Arc::default(),
             spans: self.spans.clone(),
         };
-        if let Some(config) = &pipeline.telemetry.otlp {
+        if let Some(config) = otlp {
             self.pushing = Pushing::start(config, resource(pipeline), watched.clone())?;
         }
         if let Some(admin) = &self.admin {

@@ -79,9 +79,7 @@ impl CoordinatorActor {
             deliver::epoch_begun(&self.sources);
         }
     }
-}
 
-impl CoordinatorActor {
     fn end_span(&mut self) {
         if self.span.take().is_some() {
             self.tracing.epoch_ends();

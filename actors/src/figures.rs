@@ -39,7 +39,8 @@ pub struct ShardFigures {
     pub accounts: Vec<StageAccount>,
     /// Panes sent to sinks since the process began, by stage in plan order.
     pub panes: Vec<PanesSent>,
-    /// Keys and bytes of state, by stage in plan order; measured now and then.
+    /// Keys and bytes of state, by stage in plan order; measured now and then, once there is a
+    /// [`Handle`](crate::handle::Handle) on the node.
     pub sizes: Vec<(usize, usize)>,
     /// What its sequences keep.
     pub sequences: Vec<(StageId, SequenceUse)>,

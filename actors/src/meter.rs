@@ -6,15 +6,17 @@
 use crate::clock::Stopwatch;
 use crate::figures::{ShardFigures, SinkFigures, SourceFigures, StoreFigures};
 use crate::report::StoreReport;
+use nilometer_connectors::account::SourceAccount;
 use nilometer_connectors::source::Progress;
 use nilometer_model::epoch::Epoch;
+use nilometer_model::node::credit::Credit;
 use nilometer_model::pane::StageId;
 use nilometer_model::sequence::SequenceUse;
 use nilometer_model::time::{EventTime, Watermark};
 use nilometer_model::watermark::Standing;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Whether an actor is in a call that may take as long as others like: to its input, its output or
@@ -34,6 +36,11 @@ impl Busy {
     pub(crate) fn is_busy(&self) -> bool {
         self.0.load(Relaxed)
     }
+}
+
+/// What is shown. Whoever shows it or looks at it holds it for as long as a copy takes.
+fn held<T>(shown: &Mutex<T>) -> MutexGuard<'_, T> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Meters of one source.
@@ -62,12 +69,12 @@ impl SourceMeter {
     }
 
     pub(crate) fn set_holder(&self, partition: Option<Arc<str>>) {
-        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = partition;
+        *held(&self.holder) = partition;
     }
 
     /// The name of the partition that holds the source back, if it reads several and one does.
     pub fn holder(&self) -> Option<Arc<str>> {
-        self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        held(&self.holder).clone()
     }
 
     pub(crate) fn set_names(&self, names: Vec<Arc<str>>) {
@@ -82,11 +89,18 @@ impl SourceMeter {
 
     /// What it had counted at the last tick.
     pub fn figures(&self) -> SourceFigures {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        held(&self.figures).clone()
+    }
+
+    /// What it has counted before it reads on, which may take as long as its input likes.
+    pub(crate) fn set_account(&self, account: &SourceAccount, in_flight: Credit) {
+        let mut figures = held(&self.figures);
+        figures.account.clone_from(account);
+        figures.in_flight = in_flight;
     }
 
     pub(crate) fn set_figures(&self, figures: SourceFigures) {
-        *self.figures.lock().unwrap_or_else(PoisonError::into_inner) = figures;
+        *held(&self.figures) = figures;
     }
 
     /// Records read so far.
@@ -104,6 +118,8 @@ impl SourceMeter {
 #[derive(Debug)]
 pub struct Meters {
     sources: Vec<SourceMeter>,
+    /// Whether somebody looks at figures while the node runs. Set once.
+    is_watched: AtomicBool,
     /// By sink.
     pub(crate) writing: Vec<Busy>,
     pub(crate) storing: Busy,
@@ -127,6 +143,7 @@ impl Meters {
     pub(crate) fn new(sources: usize, shards: usize, sinks: usize) -> Self {
         Self {
             sources: (0..sources).map(|_| SourceMeter::default()).collect(),
+            is_watched: AtomicBool::new(false),
             writing: (0..sinks).map(|_| Busy::default()).collect(),
             storing: Busy::default(),
             watermark: AtomicI64::new(Watermark::MIN.0.as_millis()),
@@ -137,6 +154,15 @@ impl Meters {
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             sinks: (0..sinks).map(|_| Mutex::default()).collect(),
         }
+    }
+
+    /// From now on somebody looks: what takes time to find out is found out.
+    pub(crate) fn watch(&self) {
+        self.is_watched.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched.load(Relaxed)
     }
 
     /// The meters of the sources, in their order.
@@ -161,7 +187,7 @@ impl Meters {
 
     /// What the store has counted so far, and how long epochs took.
     pub fn store_figures(&self) -> Option<StoreFigures> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        held(&self.store).clone()
     }
 
     /// The longest time that handing its state over has stopped a shard for, so far.
@@ -170,7 +196,7 @@ impl Meters {
     }
 
     pub(crate) fn set_store(&self, figures: StoreFigures) {
-        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(figures);
+        *held(&self.store) = Some(figures);
     }
 
     pub(crate) fn set_pause(&self, pause: Duration) {
@@ -194,12 +220,11 @@ impl Meters {
     }
 
     fn noted(&self) -> Option<(Standing, Stopwatch)> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        held(&self.standing).clone()
     }
 
     pub(crate) fn set_standing(&self, standing: Standing) {
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((standing, Stopwatch::start()));
+        *held(&self.standing) = Some((standing, Stopwatch::start()));
     }
 
     /// What the sequences of all shards kept at the last tick, by stage.
@@ -210,28 +235,25 @@ impl Meters {
 
     /// What each shard had counted at the last tick; `None` before the first.
     pub fn shards(&self) -> Vec<Option<ShardFigures>> {
-        let figures = |shard: &Mutex<Option<ShardFigures>>| {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).clone()
-        };
+        let figures = |shard: &Mutex<Option<ShardFigures>>| held(shard).clone();
         self.shards.iter().map(figures).collect()
     }
 
     pub(crate) fn set_shard(&self, shard: usize, figures: ShardFigures) {
         if let Some(known) = self.shards.get(shard) {
-            *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(figures);
+            *held(known) = Some(figures);
         }
     }
 
     /// What each sink had counted at the last tick.
     pub fn sinks(&self) -> Vec<SinkFigures> {
-        let figures =
-            |sink: &Mutex<SinkFigures>| sink.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let figures = |sink: &Mutex<SinkFigures>| held(sink).clone();
         self.sinks.iter().map(figures).collect()
     }
 
     pub(crate) fn set_sink(&self, sink: usize, figures: SinkFigures) {
         if let Some(known) = self.sinks.get(sink) {
-            *known.lock().unwrap_or_else(PoisonError::into_inner) = figures;
+            *held(known) = figures;
         }
     }
 

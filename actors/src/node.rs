@@ -274,8 +274,10 @@ impl Node {
         &self.meters
     }
 
-    /// What others may hold to look at the node and to tell it something, from any thread.
+    /// What others may hold to look at the node and to tell it something, from any thread. From the
+    /// first one on actors show what takes time to find out.
     pub fn handle(&self) -> Handle {
+        self.meters.watch();
         Handle {
             meters: self.meters.clone(),
             coordinator: self.coordinator.clone(),

@@ -115,7 +115,7 @@ impl ShardActor {
 
     fn report_end(&self) {
         let shard = self.machine.shard();
-        self.publish_figures(shard.sizes());
+        self.publish_figures(sizes(&self.machine, &self.links.meters));
         self.links.reports.report(Report::Shard(ShardReport {
             records: self.machine.records_taken(),
             accounts: shard.accounts(),
@@ -126,13 +126,7 @@ impl ShardActor {
             sequences: shard.sequences().collect(),
         }));
     }
-}
 
-impl Actor for ShardActor {
-    type Context = Context<Self>;
-}
-
-impl ShardActor {
     /// Takes a message from its inbox.
     pub(crate) fn take(&mut self, message: Inward, ctx: &Context<Self>) {
         let Some(message) = self.admit(message) else { return };
@@ -156,7 +150,8 @@ impl ShardActor {
             Inward::StageMarked(message) => self.machine.stage_marked(&message.mark),
             Inward::Tick(Tick(now)) => {
                 self.machine.tick(now);
-                let sizes = self.measuring.at_tick(PERIOD, || self.machine.shard().sizes());
+                let Self { machine, links, measuring, .. } = self;
+                let sizes = measuring.at_tick(PERIOD, || sizes(machine, &links.meters));
                 self.publish_figures(sizes);
             }
             Inward::Closed(message) => self.machine.closed(message.round),
@@ -166,6 +161,15 @@ impl ShardActor {
         self.forward(ctx);
         self.spans.end();
     }
+}
+
+/// The sizes of its stages, which take a walk over all keys; none where nobody would see them.
+fn sizes<T>(machine: &ShardNode<T>, meters: &Meters) -> Vec<(usize, usize)> {
+    if meters.is_watched() { machine.shard().sizes() } else { Vec::new() }
+}
+
+impl Actor for ShardActor {
+    type Context = Context<Self>;
 }
 
 impl Handler<Asked> for ShardActor {

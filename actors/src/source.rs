@@ -112,12 +112,13 @@ impl SourceActor {
     }
 
     fn poll(&mut self, room: usize) -> Result<State, SourceError> {
-        let Self { reader, polled, links, partition, .. } = self;
-        let mut poll = || reader.poll(room, polled);
-        match links.meters.sources().get(*partition as usize) {
-            Some(meter) => meter.reading.during(poll),
-            None => poll(),
-        }
+        let Self { reader, polled, machine, links, partition, .. } = self;
+        let Some(meter) = links.meters.sources().get(*partition as usize) else {
+            return reader.poll(room, polled);
+        };
+        // No tick is heard while its input keeps it.
+        meter.set_account(&polled.account, machine.in_flight());
+        meter.reading.during(|| reader.poll(room, polled))
     }
 
     /// Rejects the records that are to be left out, before anything is made of them.
