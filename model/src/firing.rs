@@ -10,6 +10,8 @@
 //! stage in between, so slices change nothing but how much is in memory at a time.
 
 use crate::aggregate::Overflow;
+use crate::changes::Changes;
+use crate::pane::Deltas;
 use crate::symbol::Symbols;
 use crate::table::Fired;
 use crate::time::{ProcessingTime, Watermark};
@@ -23,6 +25,11 @@ pub(crate) enum Flow {
     Done,
     /// The slice is full: there is more, and nothing else must happen before.
     More,
+}
+
+/// Whether a slice that holds `slice` panes, deltas, or rows of changes has so many of one of them.
+pub(crate) fn is_full(slice: usize, panes: usize, (deltas, changes): (&Deltas, &Changes)) -> bool {
+    panes.max(deltas.len()).max(changes.len()) >= slice
 }
 
 /// When a stage fires.

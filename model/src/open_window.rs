@@ -10,6 +10,7 @@
 use crate::aggregate::side::Side;
 use crate::aggregate::{Overflow, Values, ValuesRef};
 use crate::changes::{Changes, Told};
+use crate::firing;
 use crate::kept::Kept;
 use crate::key_machine::{Instants, MachineRules};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, Timing};
@@ -81,8 +82,7 @@ pub(crate) struct Outlet<'a> {
 impl Outlet<'_> {
     /// Whether the slice is full.
     pub(crate) fn is_full(&self) -> bool {
-        let panes = self.panes.panes.len();
-        panes.max(self.deltas.len()).max(self.changes.len()) >= self.slice
+        firing::is_full(self.slice, self.panes.panes.len(), (self.deltas, self.changes))
     }
 }
 

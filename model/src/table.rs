@@ -15,7 +15,7 @@ use crate::aggregate::{AggregateLayout, Overflow, ValuesMut};
 use crate::cells::{CellId, Cells, Meta};
 use crate::changes::Changes;
 use crate::cold::{Chills, Shelf};
-use crate::firing::{Due, Fires, Flow};
+use crate::firing::{self, Due, Fires, Flow};
 use crate::intake::{Copy, Entered, Judged, Takes};
 use crate::late::{Aside, LateReason};
 use crate::pane::{AccumulationMode, Deltas, PaneBatch, PaneKind, PaneMeta, StageId, Timing};
@@ -84,7 +84,7 @@ impl Fired {
     /// Whether the slice is full.
     pub(crate) fn is_full(&self) -> bool {
         let panes = self.panes.as_ref().map_or(0, |panes| panes.panes.len());
-        panes.max(self.deltas.len()).max(self.changes.len()) >= self.slice
+        firing::is_full(self.slice, panes, (&self.deltas, &self.changes))
     }
 }
 
