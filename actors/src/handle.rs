@@ -45,8 +45,8 @@ impl Handle {
         deliver::signalled(&self.coordinator, name);
     }
 
-    /// What the shards hold of a key of a stage in memory, as they stand when they are asked: one that
-    /// waits for its sinks answers as well. What has ended answers nothing. May be dropped while it
+    /// What the shards hold of a key of a stage, as they stand when they are asked: one that waits for
+    /// its sinks answers as well. What has ended answers nothing. May be dropped while it
     /// waits.
     ///
     /// # Errors
@@ -62,9 +62,9 @@ impl Handle {
         let mut all = Look::default();
         for answer in answers {
             let Ok(look) = answer.await else { continue };
-            let Look { entries, cold_keys } = look?;
+            let Look { entries, unseen } = look?;
             all.entries.extend(entries);
-            all.cold_keys = all.cold_keys.saturating_add(cold_keys);
+            all.unseen = all.unseen.saturating_add(unseen);
         }
         Ok(all)
     }

@@ -218,10 +218,11 @@ pub(crate) struct EpochAnswer {
 pub(crate) struct KeyAnswer {
     /// The stage.
     pub(crate) stage: String,
-    /// What is in memory, in the form of `nilometer state get --format json`.
+    /// What is kept of it, in the form of `nilometer state get --format json`.
     pub(crate) entries: Vec<serde_json::Map<String, serde_json::Value>>,
-    /// Keys of the stage that lie on the disk; this one may be among them.
-    pub(crate) cold_keys: u64,
+    /// Keys of the stage that were not looked at, since there are too many; of lists and of sliding
+    /// windows, which are kept window by window, more of this key may be among them.
+    pub(crate) unseen_keys: u64,
 }
 
 /// How much is logged.

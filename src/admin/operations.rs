@@ -117,7 +117,7 @@ fn looking() -> Vec<Operation> {
         .starting(),
         Operation::new(
             ("get", "/api/v1/keys/{stage}/{key}"),
-            "What is kept of a key in memory: its live windows or sessions.",
+            "What is kept of a key: its live windows or sessions.",
             get(routes::key),
         )
         .parameter("stage", "Name of the stage.")

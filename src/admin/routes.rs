@@ -134,19 +134,22 @@ pub(super) async fn key(
     let key = written(&key).ok_or_else(|| {
         Problem::bad("a key is `field=value`, joined by commas, or a JSON object")
     })?;
-    let look = shared.in_turn(run.node.look(stage.id, key)).await;
+    let (node, id) = (run.node.clone(), stage.id);
+    let look = shared.in_turn(async move { node.look(id, key).await }).await?;
     let look = look.map_err(|error| match error {
         LookError::Key { .. } => Problem::bad(error.to_string()),
-        LookError::Function(_) | LookError::Image(_) => Problem::internal(error.to_string()),
+        LookError::Function(_) | LookError::Image(_) | LookError::Page(_) => {
+            Problem::internal(error.to_string())
+        }
     })?;
-    let entries = look.entries.iter().filter_map(|(kind, view)| {
-        match of_table((&stage.name, *kind), false, view) {
+    let entries = look.entries.iter().filter_map(|seen| {
+        match of_table((&stage.name, seen.kind), seen.is_cold, &seen.view) {
             serde_json::Value::Object(entry) => Some(entry),
             _ => None,
         }
     });
     let entries = entries.collect();
-    Ok(Json(KeyAnswer { stage: name, entries, cold_keys: look.cold_keys as u64 }))
+    Ok(Json(KeyAnswer { stage: name, entries, unseen_keys: look.unseen as u64 }))
 }
 
 /// The fields and values of a key, as they are written in a path.
@@ -155,16 +158,17 @@ fn written(key: &str) -> Option<WrittenKey> {
         let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(key).ok()?;
         let member = |(name, value): (String, serde_json::Value)| {
             let value = match value {
-                serde_json::Value::String(text) => text,
-                other => other.to_string(),
+                serde_json::Value::Null => None,
+                serde_json::Value::String(text) => Some(text.into()),
+                other => Some(other.to_string().into()),
             };
-            (name.into(), value.into())
+            (name.into(), value)
         };
         return Some(members.into_iter().map(member).collect());
     }
     let part = |part: &str| {
         let (name, value) = part.split_once('=')?;
-        Some((name.into(), value.into()))
+        Some((name.into(), Some(value.into())))
     };
     key.split(',').map(part).collect()
 }

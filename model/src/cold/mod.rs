@@ -114,6 +114,8 @@ pub(crate) struct Cold {
 const PAGE_BYTES: usize = 4 << 10;
 /// How many pages with few entries are written anew at a time.
 const SPARSE_PAGES: usize = 16;
+/// How many pages are read at most to look for a key whose prints are not known.
+const LOOK_PAGES: usize = 256;
 
 impl Cold {
     /// Without any cold key; a stage waits for so many second watermarks.
@@ -374,6 +376,57 @@ impl Cold {
             }
         }
         None
+    }
+
+    /// The images with this print of which `is_it` says so, where they lie: looking changes nothing.
+    ///
+    /// # Errors
+    /// A page cannot be read. Whoever needs it will find out as well.
+    pub(crate) fn look(
+        &self,
+        print: u32,
+        is_it: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Vec<u8>>, PageError> {
+        let same = self.index.iter_hash(place(print)).filter(|(known, _)| *known == print);
+        let mut slots: Vec<_> = same.map(|(_, slot)| *slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let mut found = Vec::new();
+        for page in slots.into_iter().filter_map(|slot| self.page(slot)) {
+            self.look_into(page, &is_it, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// As [`Cold::look`], of whatever print, in the pages of `group`: in at most [`LOOK_PAGES`] of
+    /// them. Also returns how many keys lie in others.
+    ///
+    /// # Errors
+    /// A page cannot be read.
+    pub(crate) fn look_through(
+        &self,
+        group: KeyGroup,
+        is_it: impl Fn(&[u8]) -> bool,
+    ) -> Result<(Vec<Vec<u8>>, usize), PageError> {
+        let mut pages = self.pages.iter().flatten().filter(|page| page.known.group == group);
+        let mut found = Vec::new();
+        for page in pages.by_ref().take(LOOK_PAGES) {
+            self.look_into(page, &is_it, &mut found)?;
+        }
+        Ok((found, pages.map(|page| page.count).sum()))
+    }
+
+    fn look_into(
+        &self,
+        page: &Page,
+        is_it: impl Fn(&[u8]) -> bool,
+        found: &mut Vec<Vec<u8>>,
+    ) -> Result<(), PageError> {
+        let number = page.known.number;
+        let content = Content::of(number, self.at.read(number)?)?;
+        let images = content.live(&page.known.live).map(|number| content.image(number));
+        found.extend(images.filter(|image| is_it(image)).map(<[u8]>::to_vec));
+        Ok(())
     }
 
     /// Whether a key with this print is cold.

@@ -9,7 +9,7 @@
 use super::{Cold, Entry, KnownPage, PageError, Pages, Wants};
 use crate::epoch::Epoch;
 use crate::image::{Form, ImageError, Input, Keyed, put_bytes};
-use crate::key::{Placing, stable_hash};
+use crate::key::{KeyGroup, Placing, stable_hash};
 use crate::plan::Plan;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime};
@@ -324,6 +324,34 @@ impl Shelf {
         !self.cold.is_empty()
             && self.put_name(name, &mut image).is_ok()
             && self.cold.may_hold(print_of(&image))
+    }
+
+    /// The images of the entries of a key, where they lie; `key` is as names have it, and of a key of
+    /// `group`. Also returns how many keys were not looked at, which may be more of it.
+    ///
+    /// # Errors
+    /// A page cannot be read.
+    pub(crate) fn look(
+        &self,
+        key: &[u8],
+        group: KeyGroup,
+    ) -> Result<(Vec<Vec<u8>>, usize), PageError> {
+        if self.has_window {
+            let is_of_key = |image: &[u8]| {
+                let name = Input(image).bytes();
+                name.is_ok_and(|name| name.starts_with(key))
+            };
+            return self.cold.look_through(group, is_of_key);
+        }
+        let mut name = Vec::new();
+        put_bytes(&mut name, key);
+        let found = self.cold.look(print_of(&name), |image| image.starts_with(&name))?;
+        Ok((found, 0))
+    }
+
+    /// The group of a key, whose texts are those of `symbols`.
+    pub(crate) fn group(&mut self, key: &[u64], symbols: &Symbols) -> KeyGroup {
+        self.placing.group(key, symbols)
     }
 
     /// Appends a name behind its length.

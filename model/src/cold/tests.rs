@@ -155,6 +155,15 @@ proptest! {
             prop_assert_eq!(cold.failure(), None);
         }
         prop_assert_eq!(cold.keys(), all.len());
+        // Each is seen where it lies, by its print and in its group, and stays there.
+        for key in 0..=u8::MAX {
+            let entry = entry(key, 0, 0);
+            let known = usize::from(all.iter().any(|known| known.image == entry.image));
+            let by_print = cold.look(entry.print, |image| *image == entry.image).unwrap();
+            let in_group = cold.look_through(entry.group, |image| *image == entry.image).unwrap();
+            prop_assert_eq!((by_print.len(), in_group.0.len(), in_group.1), (known, known, 0));
+        }
+        prop_assert_eq!(cold.keys(), all.len());
         let open: u32 = all.iter().map(|entry| entry.wants.open).sum();
         prop_assert_eq!(cold.open_windows(), open as usize);
         // What is not needed any more is told, and the rest is there.

@@ -4,6 +4,42 @@ use super::ImageError;
 use super::bytes::Input;
 use super::dirty::Dirty;
 use super::form::Form;
+use crate::key::is_same_key;
+
+/// Entries of a key.
+pub(crate) struct OfKey {
+    /// Their numbers.
+    pub(crate) entries: Vec<u32>,
+    /// How many entries of the table were not looked at: some of them may be of the key, too.
+    pub(crate) unseen: usize,
+}
+
+/// How many entries are looked at to find those of a key, where nothing finds them faster.
+const WALK: usize = 1 << 20;
+
+impl OfKey {
+    /// The one entry of a key, where a key has one.
+    pub(super) fn one(entry: Option<u32>) -> Self {
+        Self { entries: entry.into_iter().collect(), unseen: 0 }
+    }
+
+    /// Those of `entries`, of which there are so many, whose names, which `name` tells, begin with
+    /// `key`.
+    pub(super) fn walk(
+        (entries, count): (impl Iterator<Item = u32>, usize),
+        name: impl Fn(u32, &mut Vec<u64>),
+        key: &[u64],
+    ) -> Self {
+        let mut words = Vec::new();
+        let is_of_key = |entry: &u32| {
+            words.clear();
+            name(*entry, &mut words);
+            words.get(..key.len()).is_some_and(|words| is_same_key(words, key))
+        };
+        let entries = entries.take(WALK).filter(is_of_key).collect();
+        Self { entries, unseen: count.saturating_sub(WALK) }
+    }
+}
 
 /// A table of entries: mostly one per key, with all of its windows; one per key and window where a
 /// key may have very many of these.
@@ -15,8 +51,8 @@ pub(crate) trait Keyed {
     /// one.
     fn name(&self, entry: u32, name: &mut Vec<u64>);
 
-    /// The numbers of the entries of a key.
-    fn of_key(&self, key: &[u64]) -> Vec<u32>;
+    /// The entries of a key.
+    fn of_key(&self, key: &[u64]) -> OfKey;
 
     /// What is noted of changes; nothing before the first cut.
     fn dirty(&mut self) -> &mut Option<Box<Dirty>>;

@@ -4,8 +4,7 @@ use super::ImageError;
 use super::bytes::{Input, put_number, put_wide_signed};
 use super::dirty::Dirty;
 use super::form::{Form, put_sent, sent};
-use super::keyed::Keyed;
-use super::look::scan;
+use super::keyed::{Keyed, OfKey};
 use super::view::{ListedView, WindowView};
 use crate::candidates::EntryId;
 use crate::key::KeyLayout;
@@ -26,8 +25,7 @@ fn read_last(input: &mut Input<'_>, form: &Form<'_>) -> Result<Sent, ImageError>
 
 impl Keyed for TopKTable {
     fn entries(&self) -> Vec<u32> {
-        let groups = (0..).zip(&self.groups).filter(|(_, group)| group.window.is_some());
-        groups.map(|(number, _)| number).collect()
+        self.numbers().collect()
     }
 
     fn name(&self, entry: u32, name: &mut Vec<u64>) {
@@ -36,8 +34,9 @@ impl Keyed for TopKTable {
         }
     }
 
-    fn of_key(&self, key: &[u64]) -> Vec<u32> {
-        scan(self.entries(), |entry, name| self.name(entry, name), key)
+    fn of_key(&self, key: &[u64]) -> OfKey {
+        let groups = (self.numbers(), self.groups.len());
+        OfKey::walk(groups, |entry, name| self.name(entry, name), key)
     }
 
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {

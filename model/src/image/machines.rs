@@ -4,7 +4,7 @@
 use super::bytes::{Input, put_flags, put_number, put_signed};
 use super::dirty::Dirty;
 use super::form::{Form, put_sent, put_window, sent, window};
-use super::keyed::Keyed;
+use super::keyed::{Keyed, OfKey};
 use super::view::WindowView;
 use super::{ImageError, other_plan};
 use crate::aggregate::Values;
@@ -174,8 +174,8 @@ impl Keyed for MachineTable {
         name.extend_from_slice(self.get(entry).map_or(&[], |actor| &actor.key));
     }
 
-    fn of_key(&self, key: &[u64]) -> Vec<u32> {
-        self.find(key).into_iter().collect()
+    fn of_key(&self, key: &[u64]) -> OfKey {
+        OfKey::one(self.find(key))
     }
 
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {

@@ -41,7 +41,7 @@ pub(crate) use form::Form;
 pub(crate) use keyed::Keyed;
 pub use layout::{StageLayout, UnknownFunction};
 pub use log::Log;
-pub use look::{Look, LookError, WrittenKey};
+pub use look::{Look, LookError, Seen, WrittenKey};
 pub use part::StageStanding;
 pub use restoration::Restoration;
 pub use rewriting::Rewriter;

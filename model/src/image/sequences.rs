@@ -5,7 +5,7 @@ use super::ImageError;
 use super::bytes::{Input, put_flags, put_number, put_signed};
 use super::dirty::Dirty;
 use super::form::Form;
-use super::keyed::Keyed;
+use super::keyed::{Keyed, OfKey};
 use super::view::{RecordView, SessionView};
 use crate::aggregate::AggregateLayout;
 use crate::pane::Timing;
@@ -196,8 +196,8 @@ impl Keyed for SequenceTable {
         name.extend_from_slice(self.actor(entry).map_or(&[], |actor| &actor.key));
     }
 
-    fn of_key(&self, key: &[u64]) -> Vec<u32> {
-        self.find(key).into_iter().collect()
+    fn of_key(&self, key: &[u64]) -> OfKey {
+        OfKey::one(self.find(key))
     }
 
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {

@@ -4,7 +4,7 @@ use super::ImageError;
 use super::bytes::{Input, put_number, put_signed};
 use super::dirty::Dirty;
 use super::form::Form;
-use super::keyed::Keyed;
+use super::keyed::{Keyed, OfKey};
 use super::view::WindowView;
 use crate::sliding::SlidingTable;
 use crate::time::{EventTime, Window};
@@ -18,8 +18,8 @@ impl Keyed for SlidingTable {
         name.extend_from_slice(self.key(entry));
     }
 
-    fn of_key(&self, key: &[u64]) -> Vec<u32> {
-        self.find(key).into_iter().collect()
+    fn of_key(&self, key: &[u64]) -> OfKey {
+        OfKey::one(self.find(key))
     }
 
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {

@@ -7,8 +7,7 @@
 use super::bytes::{Input, put_number};
 use super::dirty::Dirty;
 use super::form::{Form, put_sent, put_window, sent, window};
-use super::keyed::Keyed;
-use super::look::scan;
+use super::keyed::{Keyed, OfKey};
 use super::view::WindowView;
 use super::{ImageError, other_plan};
 use crate::cells::{CellId, Meta};
@@ -46,12 +45,13 @@ impl Keyed for KeyTable {
         self.cells.name(entry, name);
     }
 
-    fn of_key(&self, key: &[u64]) -> Vec<u32> {
+    fn of_key(&self, key: &[u64]) -> OfKey {
         if self.cells.is_apart() {
-            return scan(self.entries(), |entry, name| self.name(entry, name), key);
+            let heads = (self.cells.heads(), self.cells.keys());
+            return OfKey::walk(heads, |entry, name| self.name(entry, name), key);
         }
         // Where windows of a key stand together, any window finds them.
-        self.cells.head(self.cells.hash(key), key, Window::GLOBAL).into_iter().collect()
+        OfKey::one(self.cells.head(self.cells.hash(key), key, Window::GLOBAL))
     }
 
     fn dirty(&mut self) -> &mut Option<Box<Dirty>> {

@@ -270,6 +270,12 @@ impl TopKTable {
         Ok(())
     }
 
+    /// The numbers of all groups.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = GroupId> + '_ {
+        let groups = (0..).zip(&self.groups).filter(|(_, group)| group.window.is_some());
+        groups.map(|(number, _)| number)
+    }
+
     fn find_hashed(&self, hash: u64, parent: &[u64], window: Window) -> Option<GroupId> {
         let is_same = |number: &GroupId| {
             self.groups
