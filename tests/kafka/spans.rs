@@ -1,4 +1,4 @@
-//! The way of a record from a topic to a topic, as its spans tell it: from the span that made it, by its
+//! The way of a record from a topic through a cascade to a topic, as its spans tell it: from the span that made it, by its
 //! header, to the header of the result.
 
 use crate::broker::{ANSWER, Broker};
@@ -16,6 +16,13 @@ const MAKER: &str = "b7ad6b7169203331";
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// Reads the deltas of the sums, and goes to the same topic.
+const COARSER: &str = "[[group]]\nname = \"coarser\"\nkey = [\"k\"]\nwindow = { fixed = \"2s\" }\n\
+    allowed_lateness = \"1h\"\nmode = \"accumulating\"\n\
+    aggregates = { n = \"count()\", sum = \"sum(v)\" }\n";
+/// Results of three windows, and of the two coarser ones.
+const RESULTS: usize = 5;
 
 /// Produces a record of each of three windows, by one span if `is_kept`, else by one that nobody keeps.
 fn produce(broker: &Broker, topic: &str, is_kept: bool) {
@@ -46,9 +53,9 @@ fn run(topic: &str, is_kept: bool, more: &str) -> (Vec<Span>, Vec<String>) {
     );
     let source = "start = \"earliest\"\nuntil = \"now\"";
     let pipeline = sums_to_topic(&broker.address, topic, (source, "delivery = \"at_least_once\""));
-    Place::new(&format!("{pipeline}{telemetry}")).run(&[], 0);
+    Place::new(&format!("{pipeline}{COARSER}{telemetry}")).run(&[], 0);
     let taken = broker.read(&results);
-    assert_eq!(taken.len(), 3);
+    assert_eq!(taken.len(), RESULTS);
     let contexts = taken.iter().filter_map(|record| record.headers.get("traceparent"));
     (collector.spans(), contexts.cloned().collect())
 }
@@ -92,7 +99,7 @@ fn the_spans_of_a_record_go_from_the_header_of_its_maker_to_that_of_its_result()
         assert!(rounds.iter().chain(&shards).any(|span| fired(&span)), "{write:?}");
         assert!(!write.links.is_empty());
     }
-    assert_eq!(contexts.len(), 3);
+    assert_eq!(contexts.len(), RESULTS);
     for context in contexts {
         let said =
             |write: &&Span| format!("00-{}-{}-01", hex(&write.trace_id), hex(&write.span_id));
@@ -103,5 +110,5 @@ fn the_spans_of_a_record_go_from_the_header_of_its_maker_to_that_of_its_result()
     assert!(named(&spans, "source batch").is_empty());
     assert!(named(&spans, "shard batch").is_empty());
     // Results that come of nothing that is kept are told by the share, which is all.
-    assert_eq!(contexts.len(), 3);
+    assert_eq!(contexts.len(), RESULTS);
 }
