@@ -4,7 +4,7 @@
 //! Invariant: the time runs from the first cause, and no later one prolongs it.
 
 use crate::config::Pipeline;
-use crate::progress::Bar;
+use crate::logs::{self, Level};
 use crate::run_failure::RunFailure;
 use nilometer_actors::node::{Node, Waited};
 use std::time::Duration;
@@ -45,13 +45,13 @@ impl Drain {
     }
 
     /// Why the run ends now: what it waited for, or the failure that it drained for.
-    pub(crate) fn failure(&self, node: &mut Node, bar: &Bar) -> RunFailure {
+    pub(crate) fn failure(&self, node: &mut Node) -> RunFailure {
         let waited = describe(&node.waits_for());
         let after = self.limit.unwrap_or_default();
         let timeout = RunFailure::DrainTimeout { after, waited, has_state: self.has_state };
         match node.take_failure() {
             Some(failure) => {
-                bar.say(&timeout.to_string());
+                logs::say(Level::Error, &timeout.to_string(), None);
                 RunFailure::Node(failure)
             }
             None => timeout,

@@ -76,7 +76,11 @@ impl Failure {
                 format!("error: {self}\n")
             }
         };
-        tell(&text);
+        if logs::is_json() {
+            logs::fail(text.trim_end());
+        } else {
+            tell(&text);
+        }
         ExitCode::from(self.exit_code())
     }
 
@@ -105,7 +109,8 @@ fn look() -> Look {
     }
 }
 
-/// Writes `text` to stderr, as one object if logs are JSON. If that is gone there is nobody left to tell.
+/// Writes `text` to stderr, as one object if logs are JSON, whatever their level. If stderr is gone there
+/// is nobody left to tell.
 pub fn tell(text: &str) {
     if logs::is_json() {
         return logs::answer(text.trim_end());

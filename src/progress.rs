@@ -2,7 +2,7 @@
 //! long the rest will take. Only on a terminal; elsewhere nothing is drawn.
 
 use crate::failure::tell;
-use crate::logs;
+use crate::logs::{self, Level};
 use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -69,8 +69,17 @@ impl Bar {
 
     /// Tells a line, above the bar.
     pub fn say(&self, line: &str) {
+        self.say_at(Level::Info, line);
+    }
+
+    /// Tells a line of something that may go wrong.
+    pub fn warn(&self, line: &str) {
+        self.say_at(Level::Warn, line);
+    }
+
+    fn say_at(&self, level: Level, line: &str) {
         if logs::is_started() {
-            logs::say(line, None);
+            logs::say(level, line, None);
         } else {
             self.above(|| tell(&format!("{line}\n")));
         }

@@ -10,7 +10,7 @@ use crate::cli::PipelineArgs;
 use crate::config::{self, Pipeline, Setting};
 use crate::drain::Drain;
 use crate::failure::{Failure, print, tell};
-use crate::logs;
+use crate::logs::{self, Level};
 use crate::progress::{self, Bar};
 use crate::run_failure::RunFailure;
 use crate::standing::{Names, describe, describe_standstill};
@@ -20,7 +20,7 @@ use crate::summary_sequences::SequenceSummary;
 use crate::summary_state::StateSummary;
 use crate::summary_table::grouped;
 use crate::supervision::abort_on_panic;
-use crate::telemetry::Spans;
+use crate::telemetry::{Spans, TelemetryError};
 use crate::watchers::Watchers;
 use crate::{summary_table, topology};
 use actix::System;
@@ -74,6 +74,9 @@ pub struct RunArgs {
     /// What stderr gets: sentences, or an object of JSON in each line
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     log_format: logs::Form,
+    /// How much stderr gets while it runs; the summary and a final error always come
+    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
+    log_level: Level,
     /// Start although the last three runs of the state have failed, and read the same again
     #[arg(long, conflicts_with = "skip_batch")]
     retry: bool,
@@ -131,7 +134,7 @@ impl RunArgs {
 /// # Errors
 /// The pipeline is wrong, input or output failed, or the numbers do not add up.
 pub fn execute(args: &RunArgs) -> Result<(), Failure> {
-    logs::start(args.log_format);
+    logs::start(args.log_format, args.log_level);
     let pipeline = config::load(&args.pipeline.file, &args.sets())?;
     args.check(&pipeline)?;
     // Before anything is read: a summary that cannot be written is known at once.
@@ -146,7 +149,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
     let state = state.map_err(RunFailure::State)?;
     let supervision = state.as_ref().map(|state| state.supervision.clone());
     abort_on_panic(supervision.clone());
-    let spans = open_spans(&pipeline, &bar)?;
+    let spans = open_spans(&pipeline, &bar).map_err(RunFailure::Telemetry)?;
     let tracing = spans.as_ref().map(Spans::tracing).unwrap_or_default();
     let mut parts = topology::build(&pipeline, state, tracing, &bar)?;
     let totals = args.check_totals.then(|| TotalsCheck::attach(&pipeline, &mut parts));
@@ -185,9 +188,9 @@ pub fn execute(args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// Opens the way of spans, if there is one.
-fn open_spans(pipeline: &Pipeline, bar: &Bar) -> Result<Option<Spans>, RunFailure> {
+fn open_spans(pipeline: &Pipeline, bar: &Bar) -> Result<Option<Spans>, TelemetryError> {
     let bar = bar.clone();
-    Spans::open(pipeline, move |text| bar.say(text)).map_err(RunFailure::Spans)
+    Spans::open(pipeline, move |text| bar.warn(text))
 }
 
 /// Lets spans go that are on their way, and says how many nobody has taken.
@@ -200,10 +203,11 @@ fn finish_spans(spans: Option<Spans>) {
 /// No hidden defaults: everything that holds is said.
 fn tell_settings(pipeline: &Pipeline) {
     let line = |setting: &Setting| {
-        format!("  {} = {}  ({})\n", setting.path, setting.value, setting.origin.name())
+        format!("\n  {} = {}  ({})", setting.path, setting.value, setting.origin.name())
     };
     let lines: String = pipeline.settings.iter().map(line).collect();
-    tell(&format!("pipeline `{}`, settings in force:\n{lines}", pipeline.job.name));
+    let text = format!("pipeline `{}`, settings in force:{lines}", pipeline.job.name);
+    logs::say(Level::Info, &text, None);
 }
 
 /// Where the summary goes.
@@ -244,18 +248,18 @@ async fn drive(
         tokio::select! {
             news = node.news() => match news {
                 News::Notice { name, text, span } => {
-                    logs::say(&format!("source `{name}`: {text}"), span.as_ref());
+                    logs::say(Level::Info, &format!("source `{name}`: {text}"), span.as_ref());
                 }
-                News::Tight { shard, bytes, budget } => bar.say(&tight(shard, bytes, budget)),
+                News::Tight { shard, bytes, budget } => bar.warn(&tight(shard, bytes, budget)),
                 News::StandsStill(standing) => {
                     if !waits_for_end(&standing, pipeline) {
-                        bar.say(&told(&standing, &node, describe_standstill));
+                        bar.warn(&told(&standing, &node, describe_standstill));
                     }
                 }
                 News::Failed { text, span } => {
                     drain.begin();
                     watchers.drains(true);
-                    logs::say(&format!("failed, draining: {text}"), span.as_ref());
+                    logs::say(Level::Error, &format!("failed, draining: {text}"), span.as_ref());
                 }
                 News::Ended => break,
             },
@@ -279,7 +283,7 @@ async fn drive(
             }
             () = drain.runs_out() => {
                 bar.clear();
-                return Err(drain.failure(&mut node, bar));
+                return Err(drain.failure(&mut node));
             }
             _ = redraw.tick() => {
                 bar.update(node.meters());

@@ -3,7 +3,7 @@
 use crate::admin::AdminError;
 use crate::state::StateError;
 use crate::summary::Imbalance;
-use crate::telemetry::PushError;
+use crate::telemetry::TelemetryError;
 use nilometer_actors::StartError;
 use nilometer_actors::report::Failure;
 use nilometer_connectors::flow_tables::FlowTableError;
@@ -90,15 +90,10 @@ pub enum RunFailure {
     Admin(#[from] AdminError),
     /// A collector cannot be told of the run.
     #[error(transparent)]
-    Telemetry(PushError),
+    Telemetry(#[from] TelemetryError),
     /// The actors cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Spans have no thread to go by.
-    #[error(
-        "cannot start the thread of spans: {0}; raise the limit of processes, or leave `telemetry` out"
-    )]
-    Spans(#[source] io::Error),
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}; run it without limits on system calls")]
     Signals(#[source] io::Error),
@@ -142,14 +137,13 @@ impl RunFailure {
             Self::State(_) | Self::Start(StartError::State(_)) => 5,
             Self::Admin(AdminError::Token { .. } | AdminError::TokenFile { .. }) => 2,
             Self::Admin(AdminError::Listen { .. } | AdminError::Thread(_))
-            | Self::Telemetry(_)
+            | Self::Telemetry(TelemetryError::Thread(_))
             | Self::Start(
                 StartError::Thread(_)
                 | StartError::UnknownSink { .. }
                 | StartError::WrongSink { .. },
             )
             | Self::Signals(_)
-            | Self::Spans(_)
             | Self::Imbalance(_)
             | Self::Totals(_) => 1,
             Self::NoSource { .. }
@@ -157,6 +151,7 @@ impl RunFailure {
             | Self::WishWithoutState
             | Self::DropWithoutState
             | Self::DrawnState
+            | Self::Telemetry(_)
             | Self::Table(_)
             | Self::Bind(_) => 2,
             Self::DrainTimeout { .. } => 6,
@@ -197,7 +192,6 @@ impl RunFailure {
             | Self::Telemetry(_)
             | Self::Start(_)
             | Self::Signals(_)
-            | Self::Spans(_)
             | Self::DrainTimeout { .. }
             | Self::Node(_)
             | Self::Imbalance(_)

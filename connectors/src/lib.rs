@@ -20,6 +20,7 @@ pub mod memory;
 pub mod netflow;
 pub mod panes;
 pub mod plight;
+pub mod secret;
 pub mod sink;
 pub mod source;
 pub mod store;

@@ -22,6 +22,8 @@ use crate::config::Pipeline;
 use crate::metrics::Watched;
 use guard::Token;
 use nilometer_connectors::plight::Plights;
+pub(crate) use problem::ProblemAnswer;
+pub(crate) use server::THREAD;
 use shared::Shared;
 use std::io;
 use std::net::{SocketAddr, TcpListener};

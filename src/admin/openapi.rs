@@ -7,6 +7,7 @@ use axum::Json;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
 
 /// A document of OpenAPI.
 #[derive(JsonSchema)]
@@ -20,9 +21,11 @@ pub(super) struct Document {
     paths: Map<String, Value>,
 }
 
-/// The document.
-pub(super) async fn served() -> Json<Value> {
-    Json(document())
+/// The document, made when somebody first asks for it.
+static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
+
+pub(super) async fn served() -> Json<&'static Value> {
+    Json(&DOCUMENT)
 }
 
 fn document() -> Value {

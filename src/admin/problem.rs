@@ -4,15 +4,15 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Why a request was not answered.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(super) struct ProblemAnswer {
+pub(crate) struct ProblemAnswer {
     /// What is wrong, and what to do.
-    error: Cow<'static, str>,
+    pub(crate) error: Cow<'static, str>,
 }
 
 /// A request that is not answered.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: there are never more than [`CONNECTIONS_MAX`] connections, each for no longer than
 //! [`LIFETIME`]. A new one ends the oldest, so that peers who hold theirs keep nobody out for longer
-//! than it takes to connect.
+//! than it takes to connect. However many they are, they have one thread, which gives way to the engine.
 
 use super::routes;
 use super::shared::Shared;
@@ -34,6 +34,17 @@ const HEADERS_MAX: usize = 64;
 /// How long to wait where the system has no more connections to give.
 const REST: Duration = Duration::from_millis(100);
 
+/// The name of its thread.
+pub(crate) const THREAD: &str = "admin";
+/// Its priority: where processors are scarce it gets a tenth of what a shard does.
+const NICE: i32 = 10;
+
+/// Lets this thread give way to others. Where that cannot be, it is one of them.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).ok();
+}
+
 /// Starts the thread; it ends when `stop` is notified.
 pub(super) fn start(
     listener: TcpListener,
@@ -41,7 +52,8 @@ pub(super) fn start(
     stop: Arc<Notify>,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Builder::new().name("admin".into()).spawn(move || {
+    Builder::new().name(THREAD.into()).spawn(move || {
+        give_way();
         runtime.block_on(async move {
             // The listener is ready for it; were it not, the port would only stay silent.
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
@@ -54,19 +66,30 @@ pub(super) fn start(
 }
 
 async fn serve(listener: &tokio::net::TcpListener, router: Router) {
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut open = Open::default();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(REST).await;
             continue;
         };
-        open.retain(|connection| !connection.is_finished());
-        while open.len() >= CONNECTIONS_MAX {
-            if let Some(oldest) = open.pop_front() {
+        open.admit(tokio::spawn(answer(stream, router.clone())).abort_handle());
+    }
+}
+
+/// Connections, the oldest first: never more than [`CONNECTIONS_MAX`].
+#[derive(Default)]
+struct Open(VecDeque<AbortHandle>);
+
+impl Open {
+    /// One more.
+    fn admit(&mut self, connection: AbortHandle) {
+        self.0.retain(|connection| !connection.is_finished());
+        while self.0.len() >= CONNECTIONS_MAX {
+            if let Some(oldest) = self.0.pop_front() {
                 oldest.abort();
             }
         }
-        open.push_back(tokio::spawn(answer(stream, router.clone())).abort_handle());
+        self.0.push_back(connection);
     }
 }
 
@@ -81,4 +104,32 @@ async fn answer(stream: TcpStream, router: Router) {
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     // A peer that goes away, or takes too long, has lost its answer and nothing else.
     timeout(LIFETIME, connection).await.ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    #[test]
+    fn one_more_connection_than_there_may_be_ends_the_oldest() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut open, mut all) = (Open::default(), Vec::new());
+            for number in 0..1_000 {
+                let connection = tokio::spawn(pending::<()>());
+                open.admit(connection.abort_handle());
+                all.push(connection);
+                tokio::task::yield_now().await;
+                let held = all.iter().filter(|connection| !connection.is_finished()).count();
+                assert_eq!(held, CONNECTIONS_MAX.min(number + 1));
+            }
+            // Those that end by themselves make room as well.
+            all.iter().for_each(tokio::task::JoinHandle::abort);
+            tokio::task::yield_now().await;
+            let newest = tokio::spawn(pending::<()>());
+            open.admit(newest.abort_handle());
+            assert_eq!(open.0.len(), 1);
+        });
+    }
 }

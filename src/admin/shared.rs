@@ -24,8 +24,8 @@ pub(super) struct Shared {
     is_draining: AtomicBool,
     has_failed: AtomicBool,
     drain: Notify,
-    /// When the next may ask what shards hold. Locked by the one who asks.
-    next_look: tokio::sync::Mutex<Option<tokio::time::Instant>>,
+    /// When the next may ask what shards hold. Locked from the question to the answer.
+    next_look: Arc<tokio::sync::Mutex<Option<tokio::time::Instant>>>,
     /// The account that was made last, and when.
     account: Mutex<Option<(Instant, Arc<Account>)>>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Shared {
 /// Actors show new figures about as often: a page that is asked for more often shows the same.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// Finding a key may take a walk over all keys of a stage.
+/// Finding a key may take a walk over many keys of a stage.
 const LOOK_SHARE: u32 = 20;
 
 /// The node takes the time five times a second; one that has not for so long does nothing else
@@ -80,7 +80,7 @@ impl Shared {
             is_draining: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             drain: Notify::new(),
-            next_look: tokio::sync::Mutex::default(),
+            next_look: Arc::default(),
             account: Mutex::default(),
         }
     }
@@ -133,16 +133,28 @@ impl Shared {
     }
 
     /// What `look` gives, which takes the time of shards: one at a time, and never more than one
-    /// part in [`LOOK_SHARE`] of it.
-    pub(super) async fn in_turn<T>(&self, look: impl Future<Output = T>) -> T {
-        let mut next = self.next_look.lock().await;
+    /// part in [`LOOK_SHARE`] of it. One that has begun goes on to its end though whoever asked has
+    /// gone, so that a shard never has more than one question to answer.
+    ///
+    /// # Errors
+    /// It has panicked.
+    pub(super) async fn in_turn<T: Send + 'static>(
+        &self,
+        look: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let mut next = self.next_look.clone().lock_owned().await;
         if let Some(next) = *next {
             tokio::time::sleep_until(next).await;
         }
-        let begun = tokio::time::Instant::now();
-        let given = look.await;
-        *next = begun.elapsed().checked_mul(LOOK_SHARE).and_then(|rest| begun.checked_add(rest));
-        given
+        let look = tokio::spawn(async move {
+            let begun = tokio::time::Instant::now();
+            let given = look.await;
+            *next =
+                begun.elapsed().checked_mul(LOOK_SHARE).and_then(|rest| begun.checked_add(rest));
+            given
+        });
+        look.await
+            .map_err(|_| Problem::internal("the look has failed; this is a fault of nilometer"))
     }
 
     /// What the run has counted, just now.
@@ -160,5 +172,48 @@ impl Shared {
                 Ok(account)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load_text;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Poll;
+    use tokio::sync::oneshot;
+
+    #[test]
+    fn a_look_that_nobody_waits_for_any_more_keeps_the_next_one_waiting() {
+        let text = include_str!("../../config/flows.toml");
+        let pipeline = load_text(("flows.toml", text), &[], &|_| None).unwrap();
+        let shared = Shared::new(&pipeline, None, false);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let asked = Arc::new(AtomicUsize::new(0));
+            let (answer, answered) = oneshot::channel::<()>();
+            let mut answered = Some(answered);
+            for _ in 0..1_000 {
+                let (count, answered) = (asked.clone(), answered.take());
+                let mut look = pin!(shared.in_turn(async move {
+                    count.fetch_add(1, Relaxed);
+                    if let Some(answered) = answered {
+                        answered.await.unwrap();
+                    }
+                }));
+                // Whoever asks goes away before there is an answer.
+                let is_open =
+                    poll_fn(|context| Poll::Ready(look.as_mut().poll(context).is_pending()));
+                assert!(is_open.await);
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(asked.load(Relaxed), 1);
+            answer.send(()).unwrap();
+            let count = asked.clone();
+            shared.in_turn(async move { count.fetch_add(1, Relaxed) }).await.ok().unwrap();
+            assert_eq!(asked.load(Relaxed), 2);
+        });
     }
 }

@@ -5,6 +5,7 @@
 //! that the batch waits behind those in flight.
 
 use super::BenchError;
+use super::hostile::{Peers, Visit};
 use super::job::{self, OUT_OF_ORDERNESS, SINK, WINDOW};
 use super::measure;
 use super::telemetry::Collector;
@@ -135,15 +136,26 @@ pub(super) fn run(
     shards: usize,
     watch: Watch,
 ) -> Result<Run, BenchError> {
-    run_told(engine, source, shards, (watch, None))
+    run_beside(engine, source, shards, (watch, Beside::Nothing))
 }
 
-/// The same, and a collector is told of it, if there is one.
-pub(super) fn run_told(
+/// What goes on beside a run.
+#[derive(Clone, Copy)]
+pub(super) enum Beside<'a> {
+    /// Nothing.
+    Nothing,
+    /// A collector is told of it.
+    Collector(&'a Collector),
+    /// Peers who mean no good come at its admin port.
+    Peers(&'a Peers),
+}
+
+/// The same, with something beside it.
+pub(super) fn run_beside(
     (plan, symbols): (&Arc<Plan>, &Arc<Symbols>),
     source: impl Source + 'static,
     shards: usize,
-    (watch, collector): (Watch, Option<&Collector>),
+    (watch, beside): (Watch, Beside<'_>),
 ) -> Result<Run, BenchError> {
     let notes = Shared::default();
     let source = Watched { source, notes: notes.clone(), watch, newest: i64::MIN };
@@ -181,11 +193,12 @@ pub(super) fn run_told(
     };
     let resident = measure::resident_bytes();
     let (begun, processor) = (Instant::now(), measure::processor_time());
-    let outcome = run_node(parts, collector)?;
+    let (outcome, other) = run_node(parts, beside)?;
     let wall = begun.elapsed();
     // Where the system does not say what was used, all cores that could be are counted.
     let spent = measure::processor_time().zip(processor).map(|(now, then)| now - then);
     let processor = spent.unwrap_or(wall * u32::try_from(shards).unwrap_or(1));
+    let processor = processor.saturating_sub(other);
     if let Some(failure) = outcome.failures.into_iter().next() {
         return Err(BenchError::Engine(failure.to_string()));
     }
@@ -196,10 +209,11 @@ pub(super) fn run_told(
     Ok(Run { wall, processor, panes: notes.panes, results, latencies, grown_bytes })
 }
 
-fn run_node(mut parts: Parts, collector: Option<&Collector>) -> Result<Outcome, BenchError> {
-    let told = match collector {
-        Some(collector) => Some((collector, collector.spans()?)),
-        None => None,
+/// Runs a node to its end; returns how much processor time was not its own as well.
+fn run_node(mut parts: Parts, beside: Beside<'_>) -> Result<(Outcome, Duration), BenchError> {
+    let told = match beside {
+        Beside::Collector(collector) => Some((collector, collector.spans()?)),
+        Beside::Nothing | Beside::Peers(_) => None,
     };
     if let Some((_, spans)) = &told {
         parts.tracing = spans.tracing();
@@ -208,12 +222,16 @@ fn run_node(mut parts: Parts, collector: Option<&Collector>) -> Result<Outcome, 
     let outcome = actix::System::new().block_on(async {
         let node = Node::start(parts)?;
         let pushing = match &told {
-            Some((collector, spans)) => collector.watch(&node, plan, spans)?,
+            Some((collector, spans)) => collector.watch(&node, plan.clone(), spans)?,
             None => None,
+        };
+        let peers = match beside {
+            Beside::Peers(peers) => Some(peers.begin(&node, plan)?),
+            Beside::Nothing | Beside::Collector(_) => None,
         };
         let outcome = node.finish().await;
         drop(pushing);
-        Ok(outcome)
+        Ok((outcome, peers.map(Visit::end).unwrap_or_default()))
     });
     if let Some((collector, spans)) = told {
         collector.finish(spans);

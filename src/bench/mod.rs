@@ -5,6 +5,7 @@
 //! compared, so a fast wrong answer fails. Figures are per core: records over processor time.
 
 mod engine;
+mod hostile;
 mod input;
 mod job;
 mod kafka;
@@ -18,11 +19,12 @@ mod result;
 mod sequences;
 mod state;
 mod telemetry;
+mod turns;
 mod windows;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
-use engine::{Run, Watch};
+use engine::{Beside, Run, Watch};
 use input::InputSettings;
 use limit::Limit;
 use nilometer_actors::StartError;
@@ -36,7 +38,6 @@ use result::Pane;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
-use telemetry::Collector;
 
 /// Examples for the help.
 pub const EXAMPLES: &str = "\
@@ -45,6 +46,7 @@ Examples:
   nilometer bench flows --keys 5000000 --output json
   nilometer bench flows --format json --records 500000
   nilometer bench flows --collector http://127.0.0.1:4317
+  nilometer bench flows --skip-raw --hostile-admin
   nilometer bench windows --keys 100000
   nilometer bench state --keys 1000000
   nilometer bench sequences --sessions 1000000
@@ -95,6 +97,10 @@ struct FlowsArgs {
     /// over gRPC, and four times without, in turns
     #[arg(long, value_name = "URL")]
     collector: Option<String>,
+    /// Run it with an admin port, too, that a thousand peers come at who mean no good, and without, in
+    /// turns
+    #[arg(long)]
+    hostile_admin: bool,
     /// How to print the figures
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -170,7 +176,7 @@ fn flows(args: &FlowsArgs) -> Result<Report, BenchError> {
     let source = input::source(settings, &plan.row, &symbols);
     let memory = engine::run((&plan, &symbols), source, shards, Watch::Memory)?;
     let how = (args.format, settings, shards);
-    let engine = run_engine(&plan, &symbols, how, None)?;
+    let engine = run_engine(&plan, &symbols, how, Beside::Nothing)?;
     let (limit, side, live) = run_limit(args.format, settings, &symbols)?;
     let latencies = engine.latencies.clone();
     let engine_side = Side::new(records, engine.wall, engine.processor);
@@ -179,15 +185,17 @@ fn flows(args: &FlowsArgs) -> Result<Report, BenchError> {
         None
     } else {
         let plan = self::plan(false)?;
-        let raw = run_engine(&plan, &symbols, how, None)?;
+        let raw = run_engine(&plan, &symbols, how, Beside::Nothing)?;
         let side = Side::new(records, raw.wall, raw.processor);
         check(raw, (&plan, &symbols), &limit)?;
         Some(side)
     };
-    let telemetry = args.collector.as_deref().map(|endpoint| {
-        let run = |collector: Option<&Collector>| run_engine(&plan, &symbols, how, collector);
-        telemetry::measure(endpoint, records, run, |run| check(run, (&plan, &symbols), &limit))
-    });
+    let run = |beside: Beside<'_>| run_engine(&plan, &symbols, how, beside);
+    let check = |run| check(run, (&plan, &symbols), &limit);
+    let telemetry = args.collector.as_deref();
+    let telemetry =
+        telemetry.map(|endpoint| telemetry::measure(endpoint, records, run, check)).transpose()?;
+    let hostile_admin = args.hostile_admin.then(|| hostile::measure(records, run, check));
     let live_keys = live.iter().sum::<usize>() as u64;
     let per_key = |bytes: u64| bytes as f64 / (live_keys as f64).max(1.0);
     let per_core = |side: &Side| side.records_per_core_second;
@@ -210,7 +218,8 @@ fn flows(args: &FlowsArgs) -> Result<Report, BenchError> {
         limit: side,
         engine: engine_side,
         raw,
-        telemetry: telemetry.transpose()?,
+        telemetry,
+        hostile_admin: hostile_admin.transpose()?,
         results_equal: true,
     })
 }
@@ -231,18 +240,18 @@ fn run_engine(
     plan: &Arc<Plan>,
     symbols: &Arc<Symbols>,
     (format, settings, shards): (Format, InputSettings, usize),
-    collector: Option<&Collector>,
+    beside: Beside<'_>,
 ) -> Result<Run, BenchError> {
     let engine = (plan, symbols);
     match format {
         Format::Rows => {
             let batches = input::batches(settings, &plan.row, symbols)?;
             let source = MemorySource::new(batches.into_iter().map(Some), Some(settings.records));
-            engine::run_told(engine, source, shards, (Watch::Speed, collector))
+            engine::run_beside(engine, source, shards, (Watch::Speed, beside))
         }
         Format::Json => {
             let source = input::json_source(input::json(settings), &plan.row, symbols)?;
-            engine::run_told(engine, source, shards, (Watch::Speed, collector))
+            engine::run_beside(engine, source, shards, (Watch::Speed, beside))
         }
     }
 }
@@ -322,6 +331,7 @@ mod tests {
             seed: 7,
             skip_raw: false,
             collector: None,
+            hostile_admin: false,
             output: Output::Json,
         }
     }
@@ -350,8 +360,21 @@ mod tests {
         let report = flows(&args).unwrap();
         let telemetry = report.telemetry.unwrap();
         assert!(telemetry.spans_taken == 0 && telemetry.spans_dropped > 0, "{telemetry:?}");
-        assert!(telemetry.ratio > 0.0);
+        assert!(telemetry.sides.ratio > 0.0);
         assert!(report.text().contains("telemetry: "), "{}", report.text());
+    }
+
+    #[test]
+    fn peers_at_the_admin_port_change_no_results() {
+        let args = FlowsArgs { hostile_admin: true, skip_raw: true, ..small(Format::Rows, 2) };
+        let report = flows(&args).unwrap();
+        let hostile = report.hostile_admin.unwrap();
+        assert!(hostile.sides.ratio > 0.0, "{hostile:?}");
+        assert!(
+            report.text().contains("hostile requests to the admin port: "),
+            "{}",
+            report.text()
+        );
     }
 
     #[test]
@@ -359,7 +382,8 @@ mod tests {
         let symbols = Arc::new(Symbols::default());
         let settings = InputSettings { keys: 20, records: 200, seed: 1 };
         let plan = plan(true).unwrap();
-        let run = run_engine(&plan, &symbols, (Format::Rows, settings, 1), None).unwrap();
+        let run =
+            run_engine(&plan, &symbols, (Format::Rows, settings, 1), Beside::Nothing).unwrap();
         let (mut limit, ..) = run_limit(Format::Rows, settings, &symbols).unwrap();
         let first = limit.first_mut().unwrap();
         first.values[0] = first.values[0].map(|bytes| bytes + 1);

@@ -1,5 +1,6 @@
 //! What a benchmark has shown, for people and for programs.
 
+use super::hostile::HostileAdmin;
 use super::telemetry::Telemetry;
 use super::{BenchError, Format, Output};
 use crate::failure::{Failure, print};
@@ -97,6 +98,8 @@ pub(super) struct Report {
     pub(super) pane_latency: Option<Latency>,
     /// With telemetry and without.
     pub(super) telemetry: Option<Telemetry>,
+    /// With peers who mean no good, and without.
+    pub(super) hostile_admin: Option<HostileAdmin>,
     /// Always true: a benchmark with other results fails.
     pub(super) results_equal: bool,
 }
@@ -166,6 +169,7 @@ impl Report {
             ));
         }
         lines.extend(self.telemetry.as_ref().map(Telemetry::text));
+        lines.extend(self.hostile_admin.as_ref().map(HostileAdmin::text));
         lines.push(String::new());
         lines.join("\n")
     }

@@ -1,11 +1,8 @@
-//! What telemetry costs: the same run with a collector that is told of it, and without, in turns.
-//!
-//! Invariant: each goes first as often as the other, so that a machine that gets slower or faster meanwhile
-//! is fair to both.
+//! What telemetry costs: the same run with a collector that is told of it, and without.
 
 use super::BenchError;
-use super::engine::Run;
-use super::report::Side;
+use super::engine::{Beside, Run};
+use super::turns::{self, Sides};
 use crate::config::{OtlpConfig, OtlpProtocol};
 use crate::metrics::{Deliveries, Watched};
 use crate::telemetry::{Pushing, Spans};
@@ -15,10 +12,8 @@ use nilometer_model::time::Span;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Whether a turn tells a collector.
-const TURNS: [bool; 8] = [false, true, true, false, true, false, false, true];
 /// How often metrics are sent.
 const METRICS_EVERY: Span = Span::from_millis(1_000);
 /// How long a request may take.
@@ -41,6 +36,7 @@ impl Collector {
             traces: 1.0,
             parent_based: true,
             timeout: TIMEOUT,
+            ca_file: None,
             headers: Vec::new(),
         };
         Self { config, spans: Deliveries::default() }
@@ -49,7 +45,7 @@ impl Collector {
     /// Opens the way of the spans of a run.
     pub(super) fn spans(&self) -> Result<Spans, BenchError> {
         // What it refuses is counted, and the count is told.
-        let spans = Spans::start(self.config.clone(), Resource::default(), |_| {});
+        let spans = Spans::start(&self.config, Resource::default(), |_| {});
         spans.map_err(|error| BenchError::Engine(error.to_string()))
     }
 
@@ -85,10 +81,8 @@ impl Collector {
 /// What runs with and without telemetry have shown.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Telemetry {
-    pub(super) with: Side,
-    pub(super) without: Side,
-    /// Speed with telemetry over speed without, per core.
-    pub(super) ratio: f64,
+    #[serde(flatten)]
+    pub(super) sides: Sides,
     /// Spans that the collector has.
     pub(super) spans_taken: u64,
     /// Spans that nobody has.
@@ -99,10 +93,8 @@ impl Telemetry {
     pub(super) fn text(&self) -> String {
         let grouped = |count: u64| super::report::grouped(count as f64);
         format!(
-            "telemetry: {:.0} ns/record with, {:.0} without: {:.3} of the speed; {} spans taken, {} dropped",
-            self.with.ns_per_record,
-            self.without.ns_per_record,
-            self.ratio,
+            "{}; {} spans taken, {} dropped",
+            self.sides.text("telemetry"),
             grouped(self.spans_taken),
             grouped(self.spans_dropped)
         )
@@ -113,21 +105,12 @@ impl Telemetry {
 pub(super) fn measure(
     endpoint: &str,
     records: u64,
-    mut run: impl FnMut(Option<&Collector>) -> Result<Run, BenchError>,
-    mut check: impl FnMut(Run) -> Result<usize, BenchError>,
+    mut run: impl FnMut(Beside<'_>) -> Result<Run, BenchError>,
+    check: impl FnMut(Run) -> Result<usize, BenchError>,
 ) -> Result<Telemetry, BenchError> {
     let collector = Collector::at(endpoint);
-    let mut spent = [(Duration::ZERO, Duration::ZERO); 2];
-    for is_told in TURNS {
-        let run = run(is_told.then_some(&collector))?;
-        let (wall, processor) = if is_told { &mut spent[0] } else { &mut spent[1] };
-        *wall += run.wall;
-        *processor += run.processor;
-        check(run)?;
-    }
-    let records = records.saturating_mul(TURNS.len() as u64 / 2);
-    let [with, without] = spent.map(|(wall, processor)| Side::new(records, wall, processor));
+    let told = |is_told| run(if is_told { Beside::Collector(&collector) } else { Beside::Nothing });
+    let sides = turns::measure(records, told, check)?;
     let (spans_taken, spans_dropped) = collector.spans.counts();
-    let ratio = with.records_per_core_second / without.records_per_core_second;
-    Ok(Telemetry { with, without, ratio, spans_taken, spans_dropped })
+    Ok(Telemetry { sides, spans_taken, spans_dropped })
 }

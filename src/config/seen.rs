@@ -1,5 +1,6 @@
 //! How a run is seen from outside: its admin port, and the collector that it tells of itself.
 
+use nilometer_connectors::secret::Secret;
 use nilometer_model::time::Span;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ pub struct TelemetryConfig {
 /// A collector that takes OTLP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OtlpConfig {
-    /// Its URL, which begins with `http://`.
+    /// Its URL, which begins with `http://` or `https://`.
     pub endpoint: Box<str>,
     /// What it speaks.
     pub protocol: OtlpProtocol,
@@ -37,9 +38,21 @@ pub struct OtlpConfig {
     pub parent_based: bool,
     /// How long a request may take.
     pub timeout: Span,
-    /// What requests carry: names and values, which are secrets.
-    pub headers: Vec<(Box<str>, Box<str>)>,
+    /// File of the authorities that it is known by; `None`: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// What requests carry: names and values.
+    pub headers: Vec<(Box<str>, Secret)>,
 }
+
+impl OtlpConfig {
+    /// Whether connections to it are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.endpoint.starts_with(ENCRYPTED)
+    }
+}
+
+/// What an encrypted endpoint begins with.
+pub(crate) const ENCRYPTED: &str = "https://";
 
 impl TelemetryConfig {
     /// Where spans go, if any do.

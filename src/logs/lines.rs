@@ -10,10 +10,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// Targets of this program begin so.
+/// Targets of this program begin so: sentences that need no head.
 const OWN: &str = "nilometer";
-/// The target of what somebody has asked for, or is told once: it is told, however often.
-pub(super) const ASKED: &str = "nilometer::asked";
 
 /// What lines look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -41,7 +39,7 @@ impl<W: Fn(&str)> Lines<W> {
 
     fn tell(&self, level: Level, target: &str, said: &Said) {
         let line = match self.form {
-            Form::Text if level == Level::INFO && target.starts_with(OWN) => said.text(""),
+            Form::Text if target.starts_with(OWN) => said.text(""),
             Form::Text => said.text(&format!("{level} {target}: ")),
             Form::Json => {
                 let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
@@ -51,6 +49,12 @@ impl<W: Fn(&str)> Lines<W> {
             }
         };
         (self.write)(&line);
+    }
+
+    /// Tells a line that is told whatever the level, and however often.
+    pub(super) fn answer(&self, level: Level, line: &str) {
+        self.sum_up();
+        self.tell(level, OWN, &Said { message: line.to_owned(), fields: Map::new() });
     }
 
     /// Says how often lines came, some time ago, that were not told.
@@ -83,8 +87,7 @@ impl<S: Subscriber, W: Fn(&str) + Send + Sync + 'static> Layer<S> for Lines<W> {
         let metadata = event.metadata();
         let place = std::ptr::from_ref(metadata).addr();
         self.sum_up();
-        let is_asked = metadata.target() == ASKED;
-        if is_asked || self.repeats().is_told(place, &said.message, self.begun.elapsed()) {
+        if self.repeats().is_told(place, &said.message, self.begun.elapsed()) {
             self.tell(*metadata.level(), metadata.target(), &said);
         }
     }
@@ -170,10 +173,9 @@ mod tests {
     fn lines_are_for_people_or_for_machines() {
         let say = || tracing::warn!(source = "in", trace_id = "ab", count = 3, "two\nlines \"x\"");
         let text = lines(Form::Text, say);
-        let head = format!("WARN {}: ", module_path!());
-        let expected = format!("{head}two\nlines \"x\" count=3 source=in trace_id=ab");
-        assert_eq!(text, [expected]);
-        assert_eq!(lines(Form::Text, || tracing::info!("plain")), ["plain"]);
+        assert_eq!(text, ["two\nlines \"x\" count=3 source=in trace_id=ab"]);
+        let of_another = || tracing::info!(target: "hyper", "plain");
+        assert_eq!(lines(Form::Text, of_another), ["INFO hyper: plain"]);
         let json = lines(Form::Json, say);
         assert!(!json[0].contains('\n'));
         let json: Json = serde_json::from_str(&json[0]).unwrap();

@@ -10,7 +10,7 @@ mod repeats;
 pub(crate) use lines::Form;
 
 use crate::progress::Bar;
-use lines::{ASKED, Lines};
+use lines::Lines;
 use opentelemetry::trace::SpanContext;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, reload};
 
 /// How much is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
     /// Nothing.
@@ -32,6 +34,7 @@ pub(crate) enum Level {
     /// And what may.
     Warn,
     /// And what has been told the run.
+    #[default]
     Info,
     /// And what it does.
     Debug,
@@ -63,13 +66,18 @@ static LINES: OnceLock<Lines<fn(&str)>> = OnceLock::new();
 /// The bar that lines are written above. Set once, when there is one.
 static BAR: OnceLock<Bar> = OnceLock::new();
 
-/// Begins to log, unless the process does, or something else logs for it.
-pub(crate) fn start(form: Form) {
+/// Begins to log to stderr, unless the process logs, or something else logs for it.
+pub(crate) fn start(form: Form, level: Level) {
+    start_into(write, form, level);
+}
+
+/// As [`start`], by `write`.
+pub(crate) fn start_into(write: fn(&str), form: Form, level: Level) {
     if FILTER.get().is_some() {
         return;
     }
-    let (filter, handle) = reload::Layer::new(Level::Info.filter());
-    let lines = Lines::new(form, write as fn(&str));
+    let (filter, handle) = reload::Layer::new(level.filter());
+    let lines = Lines::new(form, write);
     if tracing_subscriber::registry().with(filter).with(lines.clone()).try_init().is_ok() {
         // Whoever was first has begun.
         FILTER.set(handle).ok();
@@ -114,20 +122,44 @@ pub(crate) fn finish() {
 }
 
 /// Tells a sentence, which is of `span`, if that is traced.
-pub(crate) fn say(line: &str, span: Option<&SpanContext>) {
-    match span.filter(|_| is_json()) {
-        Some(span) => tracing::info!(
-            trace_id = %span.trace_id(),
-            span_id = %span.span_id(),
-            "{line}"
-        ),
-        None => tracing::info!("{line}"),
+pub(crate) fn say(level: Level, line: &str, span: Option<&SpanContext>) {
+    macro_rules! say {
+        ($level:ident) => {
+            match span.filter(|_| is_json()) {
+                Some(span) => tracing::$level!(
+                    trace_id = %span.trace_id(),
+                    span_id = %span.span_id(),
+                    "{line}"
+                ),
+                None => tracing::$level!("{line}"),
+            }
+        };
+    }
+    match level {
+        Level::Off => {}
+        Level::Error => say!(error),
+        Level::Warn => say!(warn),
+        Level::Info => say!(info),
+        Level::Debug => say!(debug),
+        Level::Trace => say!(trace),
     }
 }
 
-/// Tells what was asked for, or what is said once.
+/// Tells what was asked for, or what a run comes to, whatever the level, and however often.
 pub(crate) fn answer(line: &str) {
-    tracing::info!(target: ASKED, "{line}");
+    conclude(tracing::Level::INFO, line);
+}
+
+/// Tells in the same way why there is no good end.
+pub(crate) fn fail(line: &str) {
+    conclude(tracing::Level::ERROR, line);
+}
+
+fn conclude(level: tracing::Level, line: &str) {
+    match LINES.get() {
+        Some(lines) => lines.answer(level, line),
+        None => write(line),
+    }
 }
 
 /// Whether the process logs.

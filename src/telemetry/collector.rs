@@ -3,11 +3,13 @@
 //! Invariant: a request ends within the time allowed, whatever the collector does; what it carries as
 //! credentials is in no message.
 
+use super::TelemetryError;
+use super::dial::Dial;
 use crate::config::{OtlpConfig, OtlpProtocol, Pipeline};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use nilometer_connectors::secret::Secret;
 use opentelemetry_proto::tonic::collector::metrics::v1::{
     ExportMetricsServiceRequest, ExportMetricsServiceResponse,
 };
@@ -17,6 +19,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
+use std::str::FromStr;
 use std::time::Duration;
 use tonic::codegen::Bytes;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -99,39 +102,34 @@ pub(crate) struct Collector {
 }
 
 enum Way {
-    Grpc {
-        channel: Channel,
-        headers: Vec<(AsciiMetadataKey, AsciiMetadataValue)>,
-    },
-    Http {
-        client: Box<Client<HttpConnector, Full<Bytes>>>,
-        headers: Vec<(HeaderName, HeaderValue)>,
-    },
+    Grpc { channel: Channel, headers: Vec<(AsciiMetadataKey, AsciiMetadataValue)> },
+    Http { client: Box<Client<Dial, Full<Bytes>>>, headers: Vec<(HeaderName, HeaderValue)> },
 }
 
 impl Collector {
     /// Connects with nobody yet.
     ///
     /// # Errors
-    /// The URL or a header is none.
-    pub(crate) fn new(config: &OtlpConfig) -> Result<Self, Refusal> {
-        let endpoint = config.endpoint.clone();
-        let wrong =
-            |detail: String| Refusal::Nothing { endpoint: endpoint.clone(), detail: detail.into() };
+    /// See [`TelemetryError`].
+    pub(crate) fn new(config: &OtlpConfig) -> Result<Self, TelemetryError> {
         let timeout = Duration::from_millis(config.timeout.as_millis().unsigned_abs());
+        let dial = Dial::new(config)?;
         let way = match config.protocol {
             OtlpProtocol::Grpc => {
                 let to = Endpoint::from_shared(config.endpoint.to_string());
-                let to = to.map_err(|error| wrong(error.to_string()))?.connect_timeout(timeout);
-                let headers = headers(&config.headers, wrong)?;
-                Way::Grpc { channel: to.connect_lazy(), headers }
+                let to = to.map_err(|error| TelemetryError::Url {
+                    endpoint: config.endpoint.clone(),
+                    detail: error.to_string().into(),
+                })?;
+                let channel = to.connect_timeout(timeout).connect_with_connector_lazy(dial);
+                Way::Grpc { channel, headers: headers(&config.headers)? }
             }
             OtlpProtocol::Http => {
-                let client = Box::new(Client::builder(TokioExecutor::new()).build_http());
-                Way::Http { client, headers: headers(&config.headers, wrong)? }
+                let client = Box::new(Client::builder(TokioExecutor::new()).build(dial));
+                Way::Http { client, headers: headers(&config.headers)? }
             }
         };
-        Ok(Self { endpoint, timeout, way })
+        Ok(Self { endpoint: config.endpoint.clone(), timeout, way })
     }
 
     /// That it has not answered within `after`.
@@ -171,18 +169,20 @@ impl Collector {
 }
 
 /// Headers as a way of requests has them.
-fn headers<N: std::str::FromStr, V: std::str::FromStr>(
-    headers: &[(Box<str>, Box<str>)],
-    wrong: impl Fn(String) -> Refusal,
-) -> Result<Vec<(N, V)>, Refusal> {
-    let header = |(name, value): &(Box<str>, Box<str>)| {
-        Some((name.to_ascii_lowercase().parse().ok()?, value.parse().ok()?))
+fn headers<N: FromStr, V: FromStr>(
+    headers: &[(Box<str>, Secret)],
+) -> Result<Vec<(N, V)>, TelemetryError> {
+    let header = |(name, value): &(Box<str>, Secret)| {
+        let value = value.read();
+        let value =
+            value.map_err(|error| TelemetryError::HeaderFile { name: name.clone(), error })?;
+        let parsed = (name.to_ascii_lowercase().parse(), value.parse());
+        let (Ok(known), Ok(value)) = parsed else {
+            return Err(TelemetryError::Header { name: name.clone() });
+        };
+        Ok((known, value))
     };
-    // Their values are nobody's to see.
-    let read = headers.iter().map(|named| {
-        header(named).ok_or_else(|| wrong(format!("`{}` cannot be sent as a header", named.0)))
-    });
-    read.collect()
+    headers.iter().map(header).collect()
 }
 
 async fn over_grpc<S: Signal>(
@@ -202,7 +202,7 @@ async fn over_grpc<S: Signal>(
 }
 
 async fn over_http<S: Signal>(
-    client: &Client<HttpConnector, Full<Bytes>>,
+    client: &Client<Dial, Full<Bytes>>,
     (endpoint, headers): (&str, &[(HeaderName, HeaderValue)]),
     signal: S,
 ) -> Result<S::Answer, String> {

@@ -3,37 +3,18 @@
 //! Invariant: one request is on its way at most, and none for longer than its timeout; what it held is
 //! not kept, since the next one holds the totals.
 
-use super::collector::{Collector, Refusal};
+use super::TelemetryError;
+use super::collector::Collector;
 use super::otlp::request;
 use crate::config::OtlpConfig;
 use crate::metrics::{Account, Watched};
 use nilometer_model::time::Span;
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use std::io;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
-
-/// Why a collector cannot be told.
-#[derive(Debug, thiserror::Error)]
-#[error("metrics: {detail}")]
-pub struct PushError {
-    detail: Box<str>,
-}
-
-impl From<Refusal> for PushError {
-    fn from(refusal: Refusal) -> Self {
-        Self { detail: refusal.to_string().into() }
-    }
-}
-
-impl From<io::Error> for PushError {
-    fn from(error: io::Error) -> Self {
-        Self { detail: error.to_string().into() }
-    }
-}
 
 /// Metrics on their way to a collector. When it is dropped, what has been counted in the end is told,
 /// for no longer than a request may take.
@@ -48,7 +29,7 @@ impl Pushing {
         config: &OtlpConfig,
         resource: Resource,
         watched: Watched,
-    ) -> Result<Option<Self>, PushError> {
+    ) -> Result<Option<Self>, TelemetryError> {
         let Some(every) = config.metrics else { return Ok(None) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let collector = {

@@ -4,6 +4,7 @@
 //! Invariant: whoever ends a span waits for nobody. A span that finds the queue full, or that the collector
 //! does not take, is counted as dropped.
 
+use super::TelemetryError;
 use super::collector::{Collector, Refusal, resource};
 use super::sampling::Follow;
 use crate::config::{OtlpConfig, Pipeline};
@@ -18,7 +19,6 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanProcessor};
-use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -47,24 +47,24 @@ impl Spans {
     /// Opens the way of the spans of `pipeline`, if it has one; `say` is told what is worth knowing.
     ///
     /// # Errors
-    /// The operating system gives no thread.
+    /// See [`TelemetryError`].
     pub(crate) fn open(
         pipeline: &Pipeline,
         say: impl Fn(&str) + Send + 'static,
-    ) -> io::Result<Option<Self>> {
+    ) -> Result<Option<Self>, TelemetryError> {
         let Some(config) = pipeline.telemetry.traced() else { return Ok(None) };
-        Self::start(config.clone(), resource(pipeline), say).map(Some)
+        Self::start(config, resource(pipeline), say).map(Some)
     }
 
     /// Opens the way of spans to the collector of `config`.
     ///
     /// # Errors
-    /// The operating system gives no thread.
+    /// See [`TelemetryError`].
     pub(crate) fn start(
-        config: OtlpConfig,
+        config: &OtlpConfig,
         resource: Resource,
         say: impl Fn(&str) + Send + 'static,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, TelemetryError> {
         let (sender, queue) = channel(QUEUE);
         let (end, ended) = oneshot::channel();
         let counts = Arc::<Deliveries>::default();
@@ -73,6 +73,11 @@ impl Spans {
             .with_span_processor(Way { sender, counts: counts.clone() })
             .build();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let collector = {
+            // Channels want to know where they live.
+            let _entered = runtime.enter();
+            Collector::new(config)?
+        };
         let carrier = Carrier {
             queue,
             ended: Some(ended),
@@ -82,7 +87,7 @@ impl Spans {
             is_refused: false,
             say: Box::new(say),
         };
-        let carry = move || runtime.block_on(carrier.carry(&config));
+        let carry = move || runtime.block_on(carrier.carry(&collector));
         let thread = thread::Builder::new().name("spans".into()).spawn(carry)?;
         Ok(Self { provider, counts, end, thread })
     }
@@ -146,20 +151,10 @@ struct Carrier {
 }
 
 impl Carrier {
-    async fn carry(mut self, config: &OtlpConfig) {
-        let collector = match Collector::new(config) {
-            Ok(collector) => collector,
-            Err(refusal) => {
-                self.refused(0, &refusal);
-                while let Some(spans) = self.next().await {
-                    self.counts.lost(spans.len() as u64);
-                }
-                return;
-            }
-        };
+    async fn carry(mut self, collector: &Collector) {
         while let Some(spans) = self.next().await {
             let count = spans.len() as u64;
-            match self.send(&collector, spans).await {
+            match self.send(collector, spans).await {
                 Ok(()) => {
                     self.counts.taken(count);
                     if std::mem::take(&mut self.is_refused) {

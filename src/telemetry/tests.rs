@@ -17,7 +17,6 @@ use prost::Message;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use tonic::transport::server::TcpIncoming;
 
 /// Of a run that tells a collector which tests have made.
@@ -82,6 +81,7 @@ fn config(address: SocketAddr, protocol: OtlpProtocol, timeout: i64) -> OtlpConf
         timeout: Span::from_millis(timeout),
         traces: 0.0,
         parent_based: true,
+        ca_file: None,
         headers: Vec::new(),
     }
 }
@@ -133,10 +133,26 @@ fn counted(outcome: &Outcome) -> Vec<(&'static str, String, u64)> {
         ("nilometer_records_total", of_source("accepted"), records.accepted),
         ("nilometer_records_total", of_source("filtered"), records.filtered),
         ("nilometer_records_total", of_source("malformed"), records.malformed.total()),
+        ("nilometer_records_total", of_source("dead_lettered"), records.dead_lettered.total()),
+        (
+            "nilometer_record_marks_total",
+            "source=in,mark=reordered".into(),
+            records.marks.get("reordered"),
+        ),
+        (
+            "nilometer_records_rejected_total",
+            "source=in,reason=not_json".into(),
+            records.malformed.get("not_json"),
+        ),
         ("nilometer_stage_records_total", of_stage("on_time"), stage.on_time),
         ("nilometer_stage_records_total", of_stage("late"), stage.late),
+        ("nilometer_stage_records_total", of_stage("expired"), stage.expired),
+        ("nilometer_stage_records_total", of_stage("closed"), stage.closed),
         ("nilometer_panes_emitted_total", "stage=sums,kind=insert".into(), stage.panes),
+        ("nilometer_panes_emitted_total", "stage=sums,kind=retract".into(), stage.retracts),
         ("nilometer_sink_panes_total", "sink=out,kind=insert".into(), outcome.sinks[0].panes),
+        ("nilometer_sink_panes_total", "sink=out,kind=retract".into(), outcome.sinks[0].retracts),
+        ("nilometer_sink_late_total", "sink=out".into(), outcome.sinks[0].late),
         ("nilometer_latency_event_time_seconds", "sink=out".into(), outcome.sinks[0].panes),
         ("nilometer_latency_processing_time_seconds", "sink=out".into(), outcome.sinks[0].panes),
     ]
@@ -195,9 +211,7 @@ fn a_collector_that_is_away_or_slow_costs_a_counter() {
                 run.until("/metrics", |page| page.body.contains(failed)).await;
                 let (outcome, _directory) = run.end().await;
                 assert_eq!((outcome.records().read, outcome.failures.len()), (7, 0));
-                let begun = Instant::now();
                 drop(pushing);
-                assert!(begun.elapsed() < Duration::from_secs(5), "no more than a request");
                 let (taken, failed) = watched.pushes.counts();
                 assert!(taken == 0 && failed >= 2, "{taken} {failed}");
             });

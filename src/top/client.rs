@@ -1,6 +1,7 @@
 //! Asks an admin port: one request, one connection.
 
 use super::TopError;
+use crate::admin::ProblemAnswer;
 use crate::admin::answers::{PartitionsAnswer, PipelineAnswer};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
@@ -10,6 +11,8 @@ use std::time::Duration;
 
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// Letters of what is said of a strange answer.
+const DETAIL_MAX: usize = 200;
 /// How long to connect, to send, and between two pieces of an answer.
 const WITHIN: Duration = Duration::from_secs(5);
 
@@ -48,13 +51,24 @@ impl Client {
         let text = self.ask(path);
         let text =
             text.map_err(|source| TopError::Ask { address: self.address.clone(), source })?;
-        let wrong = |detail: &str| TopError::Answer {
-            address: self.address.clone(),
-            detail: detail.into(),
+        let address = || self.address.clone();
+        // Whoever answers may be anybody: what it says goes to a terminal.
+        let printable = |text: &str| {
+            let text = text.chars().filter(|letter| !letter.is_control()).take(DETAIL_MAX);
+            text.collect::<String>().into()
         };
+        let wrong =
+            |detail: &str| TopError::Answer { address: address(), detail: printable(detail) };
         let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| wrong("no answer"))?;
-        if head.split(' ').nth(1) != Some("200") {
-            return Err(wrong(if body.is_empty() { head } else { body }));
+        let status = head.split(' ').nth(1);
+        if status != Some("200") {
+            let Ok(problem) = serde_json::from_str::<ProblemAnswer>(body) else {
+                return Err(wrong(head));
+            };
+            let way =
+                if status == Some("401") { "; name its file with `--token-file`" } else { "" };
+            let error = printable(&format!("{}{way}", problem.error));
+            return Err(TopError::Refused { address: address(), error });
         }
         serde_json::from_str(body).map_err(|error| wrong(&error.to_string()))
     }

@@ -56,6 +56,14 @@ pub enum TopError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// It does not let itself be looked at.
+    #[error("`{address}` says: {error}")]
+    Refused {
+        /// The address.
+        address: Box<str>,
+        /// What it says.
+        error: Box<str>,
+    },
     /// It answers something else.
     #[error("`{address}` does not answer as a run does: {detail}")]
     Answer {
@@ -77,8 +85,10 @@ pub enum TopError {
     Terminal(#[source] io::Error),
 }
 
-/// Columns and lines of a look that is printed.
-const PRINTED: (u16, u16) = (120, 40);
+/// Columns of a look that is printed.
+const COLUMNS: u16 = 120;
+/// Lines of one, at most.
+const LINES_MAX: u16 = 2_000;
 
 /// Looks at a run until somebody has seen enough.
 ///
@@ -133,11 +143,11 @@ fn ends(key: KeyEvent) -> bool {
 
 /// A look as text, without the lines that are empty at its end.
 fn printed(view: &View) -> String {
-    let (columns, lines) = PRINTED;
-    let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, lines));
+    let lines = screen::height(view).min(LINES_MAX);
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(COLUMNS, lines));
     let Ok(_) = terminal.draw(|frame| screen::draw(frame, view));
     let buffer = terminal.backend().buffer();
-    let cells = buffer.content().chunks(usize::from(columns));
+    let cells = buffer.content().chunks(usize::from(COLUMNS));
     let line = |cells: &[ratatui::buffer::Cell]| {
         let text: String = cells.iter().map(ratatui::buffer::Cell::symbol).collect();
         text.trim_end().to_owned() + "\n"

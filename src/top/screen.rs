@@ -8,7 +8,7 @@ use crate::summary_table::grouped;
 use nilometer_model::time::Span;
 use nilometer_model::window::display_span;
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::{Alignment, Constraint, Flex, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Paragraph, Row, Table};
@@ -48,25 +48,36 @@ impl View {
     }
 }
 
+/// Lines of the parts of a look: what there may be very many of comes last, so that it takes the place of
+/// nothing else.
+fn heights(view: &View) -> [u16; 5] {
+    let pipeline = &view.now.pipeline;
+    let tables = [
+        pipeline.sources.len(),
+        pipeline.stages.len(),
+        pipeline.sinks.len(),
+        view.now.partitions.partitions.len(),
+    ];
+    let [sources, stages, sinks, partitions] = tables.map(|rows| rows.saturating_add(2));
+    [head(view).height(), sources, stages, sinks, partitions]
+        .map(|lines| u16::try_from(lines).unwrap_or(u16::MAX))
+}
+
+/// Lines of a look that shows everything.
+pub(super) fn height(view: &View) -> u16 {
+    heights(view).into_iter().fold(0, u16::saturating_add)
+}
+
 /// Draws a look.
 pub(crate) fn draw(frame: &mut Frame<'_>, view: &View) {
-    let pipeline = &view.now.pipeline;
-    let head = head(view);
-    let heights = [
-        head.height(),
-        pipeline.sources.len() + 2,
-        view.now.partitions.partitions.len() + 2,
-        pipeline.stages.len() + 2,
-        pipeline.sinks.len() + 2,
-    ];
-    let heights = heights.map(|lines| Constraint::Length(u16::try_from(lines).unwrap_or(u16::MAX)));
-    let areas: [Rect; 5] = Layout::vertical(heights).areas(frame.area());
-    let [top, sources, partitions, stages, sinks] = areas;
-    frame.render_widget(Paragraph::new(head), top);
+    let heights = heights(view).map(Constraint::Length);
+    let areas: [Rect; 5] = Layout::vertical(heights).flex(Flex::Start).areas(frame.area());
+    let [top, sources, stages, sinks, partitions] = areas;
+    frame.render_widget(Paragraph::new(head(view)), top);
     table(frame, sources, SOURCES, source_rows(view));
-    table(frame, partitions, PARTITIONS, partition_rows(view));
     table(frame, stages, STAGES, stage_rows(view));
     table(frame, sinks, SINKS, sink_rows(view));
+    table(frame, partitions, PARTITIONS, partition_rows(view));
 }
 
 /// Columns of a table: names, those of texts with their share of the width.

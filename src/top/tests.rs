@@ -2,8 +2,12 @@
 
 use super::client::{Client, Look};
 use super::screen::View;
-use super::{TopError, printed};
+use super::{TopError, printed, screen};
+use crate::admin::answers::PartitionAnswer;
 use crate::admin::tests::kit::{Run, in_system};
+use crate::admin::tests::telling::GUARDED;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
 
 /// Looks at a run that has read its records.
 fn look() -> Look {
@@ -41,6 +45,43 @@ fn a_look_shows_what_the_run_has_counted() {
     let text = printed(&View::new(first).then(Ok(second)));
     assert_eq!(line(&text, "in ")[..3], ["in", "4,007", "2,000"]);
     assert_eq!(line(&text, "out"), ["out", "102", "50", "0", "failed"]);
+}
+
+#[test]
+fn a_look_that_is_printed_is_whole_and_one_at_a_terminal_shows_what_matters_first() {
+    let mut look = look();
+    let partition = look.partitions.partitions[0].clone();
+    let many = (0..300).map(|number| PartitionAnswer {
+        partition: format!("topic/{number}"),
+        ..partition.clone()
+    });
+    look.partitions.partitions = many.collect();
+    let view = View::new(look);
+    let text = printed(&view);
+    assert_eq!(line(&text, "topic/299")[1], "active");
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(100, 20));
+    let Ok(_) = terminal.draw(|frame| screen::draw(frame, &view));
+    let shown = terminal.backend().to_string();
+    for expected in ["seen: running", "sums", "out ", "topic/0 "] {
+        assert!(shown.contains(expected), "{expected}\n{shown}");
+    }
+}
+
+#[test]
+fn a_port_that_wants_a_token_says_so() {
+    in_system(async {
+        let run = Run::start(&GUARDED.replace("127.0.0.1", "0.0.0.0"));
+        let address = format!("127.0.0.1:{}", run.address().port());
+        let refused = Client::new(&address, None).unwrap().look().unwrap_err().to_string();
+        let token = "this takes the token of `admin.token_file`: `authorization: Bearer TOKEN`";
+        assert_eq!(
+            refused,
+            format!("`{address}` says: {token}; name its file with `--token-file`")
+        );
+        let token = run.directory.path().join("token");
+        assert!(Client::new(&address, Some(&token)).unwrap().look().is_ok());
+        run.end().await;
+    });
 }
 
 #[test]

@@ -78,3 +78,38 @@ fn machines_are_told_in_objects_with_the_span_that_each_is_of() {
     // What people see as tables is one object, and nothing is written beside.
     assert!(lines.iter().any(|line| text(line, "message").contains("dead-lettered")), "{said}");
 }
+
+#[test]
+fn a_level_is_of_what_a_run_says_on_its_way_and_its_end_is_always_told() {
+    let input = "{\"ts\":1,\"name\":\"n\",\"kind\":\"k\"}\n";
+    for (form, level, is_told_on_its_way) in [
+        ("text", "off", false),
+        ("json", "off", false),
+        ("json", "error", false),
+        ("json", "info", true),
+    ] {
+        let flags = ["run", "pipeline.toml", "--log-format", form, "--log-level", level];
+        let place = place("");
+        place.write("in.ndjson", input);
+        let output = place.command(&flags).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("sink `out`: 2 panes"), "{flags:?}: {said}");
+        assert_eq!(said.contains("settings in force"), is_told_on_its_way, "{flags:?}: {said}");
+        // A sink that cannot be opened, and one that fails while it runs.
+        for path in ["no/such/folder/out.ndjson", "/dev/full"] {
+            let path = format!("sink.0.path={path:?}");
+            let output = place.command(&flags).args(["--set", &path]).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(4), "{said}");
+            let last = said.trim_end().lines().last().unwrap();
+            if form == "json" {
+                let last: Json = serde_json::from_str(last).unwrap();
+                assert_eq!(last["level"], "ERROR", "{flags:?}: {said}");
+                assert!(last["message"].as_str().unwrap().starts_with("error: "), "{said}");
+            } else {
+                assert!(last.starts_with("error: "), "{flags:?}: {said}");
+            }
+        }
+    }
+}

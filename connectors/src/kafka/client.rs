@@ -1,12 +1,11 @@
 //! How a client of Kafka is set up: what source and sink share. Values of options may be secrets,
 //! and none is ever printed: not by `Debug`, not in an error.
 
+use crate::secret::{Secret, SecretError};
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::types::RDKafkaErrorCode;
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How a cluster is reached.
@@ -23,17 +22,8 @@ pub struct ClientSettings {
 pub struct ClientOption {
     /// Its name, such as `sasl.password`.
     pub name: Box<str>,
-    /// Its value, or the file whose text it is.
-    pub value: OptionValue,
-}
-
-/// The value of an option. May be a secret.
-#[derive(Clone, PartialEq, Eq)]
-pub enum OptionValue {
-    /// As it stands.
-    Text(Box<str>),
-    /// The content of a file, without a line end behind it.
-    File(PathBuf),
+    /// Its value.
+    pub value: Secret,
 }
 
 impl fmt::Debug for ClientOption {
@@ -54,14 +44,12 @@ pub enum KafkaError {
         detail: Box<str>,
     },
     /// The file of an option cannot be read.
-    #[error("option `{name}`: cannot read `{path}`: {source}; check that you may read it")]
+    #[error("option `{name}`: {error}")]
     OptionFile {
         /// Name of the option.
         name: Box<str>,
-        /// Path as the user wrote it.
-        path: Box<str>,
-        /// What the operating system says.
-        source: io::Error,
+        /// Why.
+        error: SecretError,
     },
     /// The client cannot be made.
     #[error("cannot make a client: {0}; check the options")]
@@ -221,18 +209,8 @@ impl ClientSettings {
 
 impl ClientOption {
     fn text(&self) -> Result<String, KafkaError> {
-        match &self.value {
-            OptionValue::Text(text) => Ok(text.to_string()),
-            OptionValue::File(path) => {
-                let text = std::fs::read_to_string(path);
-                let text = text.map_err(|source| KafkaError::OptionFile {
-                    name: self.name.clone(),
-                    path: path.to_string_lossy().into(),
-                    source,
-                })?;
-                Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-            }
-        }
+        let file = |error| KafkaError::OptionFile { name: self.name.clone(), error };
+        self.value.read().map_err(file)
     }
 }
 
@@ -312,7 +290,7 @@ mod tests {
     use super::*;
     use rdkafka::consumer::BaseConsumer;
 
-    fn settings(name: &str, value: OptionValue) -> ClientSettings {
+    fn settings(name: &str, value: Secret) -> ClientSettings {
         let option = ClientOption { name: name.into(), value };
         ClientSettings { brokers: "127.0.0.1:1".into(), options: vec![option] }
     }
@@ -322,8 +300,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("password");
         std::fs::write(&path, "geheim\r\n").unwrap();
-        let mut settings = settings("sasl.password", OptionValue::File(path));
-        let text = OptionValue::Text("mine".into());
+        let mut settings = settings("sasl.password", Secret::File(path));
+        let text = Secret::Text("mine".into());
         settings.options.push(ClientOption { name: "group.id".into(), value: text });
         let config = settings.config(&[("group.id", "own".into())]).unwrap();
         for (name, expected) in
@@ -342,12 +320,12 @@ mod tests {
             ("no.such", "geheim", "option `no.such`: librdkafka does not take it"),
             ("fetch.min.bytes", "geheim", "option `fetch.min.bytes`: librdkafka does not take it"),
         ] {
-            let config = settings(name, OptionValue::Text(value.into())).config(&[]).unwrap();
+            let config = settings(name, Secret::Text(value.into())).config(&[]).unwrap();
             let made: Result<BaseConsumer, _> = config.create();
             let message = not_made(made.err().unwrap()).to_string();
             assert!(message.starts_with(expected) && !message.contains(value), "{message}");
         }
-        let missing = settings("sasl.password", OptionValue::File("no/such".into()));
+        let missing = settings("sasl.password", Secret::File("no/such".into()));
         let message = missing.config(&[]).unwrap_err().to_string();
         assert!(
             message.starts_with("option `sasl.password`: cannot read `no/such`: "),

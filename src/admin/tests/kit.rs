@@ -2,7 +2,7 @@
 
 use crate::admin::Admin;
 use crate::config::{Pipeline, load_text};
-use crate::logs;
+use crate::logs::{self, Level};
 use crate::metrics::Watched;
 use crate::progress::Bar;
 use crate::{state, telemetry, topology};
@@ -110,7 +110,8 @@ impl Run {
 
     /// The same, and the port has not heard of it yet.
     pub(crate) fn unwatched(more: &str) -> Self {
-        logs::start(logs::Form::Text);
+        // Its lines are not for whoever reads what tests say.
+        logs::start_into(|_| {}, logs::Form::Text, Level::Info);
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("in.ndjson"), RECORDS).unwrap();
         std::fs::write(directory.path().join("token"), format!("{TOKEN}\n")).unwrap();

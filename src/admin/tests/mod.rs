@@ -7,4 +7,4 @@ mod document;
 mod hostile;
 pub(crate) mod kit;
 mod looking;
-mod telling;
+pub(crate) mod telling;

@@ -29,7 +29,7 @@ raw_table! {
 raw_table! {
     /// A collector that takes OTLP.
     pub(crate) struct RawOtlp {
-        /// Its URL: of gRPC, or the base URL of HTTP, to which `/v1/metrics` and `/v1/traces` are added.
+        /// Its URL, `http://` or `https://`: of gRPC, or the base URL of HTTP, to which `/v1/metrics` and `/v1/traces` are added.
         endpoint: String = Required,
         /// What it speaks: `grpc`, or `http` (protocol buffers).
         protocol: RawOtlpProtocol = Default("\"grpc\""),
@@ -39,7 +39,9 @@ raw_table! {
         traces: Ratio<1> = Default("1"),
         /// Whether traces that begin elsewhere and go on here are sent if their beginning is; otherwise the share decides for them, too.
         parent_based: bool = Default("true"),
-        /// Headers of requests, by name, such as `authorization`; their values are shown nowhere, and may be variables of the environment: `"Bearer ${TOKEN}"`.
+        /// File with the certificates, in PEM, of the authorities that a collector behind `https://` is known by; without it those of the system.
+        ca_file: String = Optional,
+        /// Headers of requests, by name, such as `authorization`; their values are shown nowhere, and may be variables of the environment: `"Bearer ${TOKEN}"`. A name with `.file` behind it takes the text of that file.
         headers: Names<String> = Default("{}"),
         /// How long a request to it may take; what it has not taken by then is given up and counted.
         timeout: Period = Default("\"5s\""),

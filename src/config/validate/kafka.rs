@@ -7,8 +7,9 @@ use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::scalar::Choice;
 use crate::config::raw::source::{RawEventTime, RawKafka, RawKafkaFormat};
 use crate::config::raw::text_or_table::{RawKafkaStart, RawStart};
-use nilometer_connectors::kafka::client::{ClientOption, ClientSettings, OptionValue};
+use nilometer_connectors::kafka::client::{ClientOption, ClientSettings};
 use nilometer_connectors::kafka::source::{KafkaStart, KafkaUntil, RecordTime};
+use nilometer_connectors::secret::Secret;
 use std::net::IpAddr;
 
 /// Options of the client that follow from settings, or that what is promised depends on, and what to
@@ -120,10 +121,7 @@ pub(crate) fn options(
 ) -> Option<Vec<ClientOption>> {
     let mut options = Vec::new();
     for (name, place, text) in &raw.options {
-        let (name, value) = match name.strip_suffix(".file") {
-            Some(name) => (name, OptionValue::File(text.into())),
-            None => (name.as_str(), OptionValue::Text(text.as_str().into())),
-        };
+        let (name, value) = Secret::of(name, text);
         if let Some((_, instead)) = own.iter().find(|(own, _)| *own == name) {
             let message = format!("option `{name}` is not yours to set");
             problems.add_with_help(*place, message, *instead);

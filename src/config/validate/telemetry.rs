@@ -6,7 +6,8 @@ use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::telemetry::{RawOtlp, RawOtlpProtocol};
-use crate::config::seen::{AdminConfig, OtlpConfig, OtlpProtocol, TelemetryConfig};
+use crate::config::seen::{AdminConfig, ENCRYPTED, OtlpConfig, OtlpProtocol, TelemetryConfig};
+use nilometer_connectors::secret::Secret;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -60,40 +61,61 @@ pub(crate) fn telemetry(raw: &RawConfig, problems: &mut Problems) -> Option<Tele
 }
 
 /// Headers that can be sent. Their values are secrets: no message shows them.
-fn headers(raw: &RawOtlp, problems: &mut Problems) -> Option<Vec<(Box<str>, Box<str>)>> {
+fn headers(raw: &RawOtlp, problems: &mut Problems) -> Option<Vec<(Box<str>, Secret)>> {
     let headers = raw.headers.value()?;
     let mut is_whole = headers.is_whole;
+    let mut known = Vec::new();
     for (name, value) in &headers.names {
+        let (place, (name, value)) = (name.place, Secret::of(&name.value, &value.value));
         let is_name = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
-        if name.value.is_empty() || !name.value.bytes().all(is_name) {
-            let message = format!("`{}` is no name of a header", name.value);
-            problems.add_with_help(name.place, message, "letters, digits, `-`, `_` and `.`");
+        if name.is_empty() || !name.bytes().all(is_name) {
+            let message = format!("`{name}` is no name of a header");
+            problems.add_with_help(place, message, "letters, digits, `-`, `_` and `.`");
             is_whole = false;
         }
-        if !value.value.bytes().all(|letter| letter == b' ' || letter.is_ascii_graphic()) {
-            let message = format!("header `{}` cannot be sent", name.value);
-            problems.add_with_help(name.place, message, "visible ASCII characters and spaces");
+        if let Secret::Text(text) = &value
+            && !text.bytes().all(|letter| letter == b' ' || letter.is_ascii_graphic())
+        {
+            let message = format!("header `{name}` cannot be sent");
+            problems.add_with_help(place, message, "visible ASCII characters and spaces");
             is_whole = false;
+        }
+        known.push((name.into(), value));
+    }
+    is_whole.then_some(known)
+}
+
+/// The file of the authorities of a collector, if there is one; `None` if that is wrong.
+fn ca_file(raw: &RawOtlp, is_encrypted: bool, problems: &mut Problems) -> Option<Option<PathBuf>> {
+    match &raw.ca_file {
+        Given::Absent => Some(None),
+        Given::Wrong => None,
+        Given::Value(file) if is_encrypted => Some(Some(PathBuf::from(&file.value))),
+        Given::Value(file) => {
+            let message = "`ca_file` means nothing to a collector behind http://";
+            problems.add_with_help(file.place, message, "let `endpoint` begin with https://");
+            None
         }
     }
-    let headers = headers.names.iter();
-    let headers = headers.map(|(name, value)| (&*name.value, &*value.value));
-    is_whole.then(|| headers.map(|(name, value)| (name.into(), value.into())).collect())
 }
 
 fn otlp(raw: &RawOtlp, problems: &mut Problems) -> Option<OtlpConfig> {
     let endpoint = raw.endpoint.get()?;
-    let rest = endpoint.value.strip_prefix("http://");
+    let rest = endpoint.value.strip_prefix(ENCRYPTED);
+    let is_encrypted = rest.is_some();
+    let rest = rest.or_else(|| endpoint.value.strip_prefix("http://"));
     let authority = rest.and_then(|rest| rest.split('/').next());
     if authority.is_none_or(|authority| authority.is_empty() || authority.contains('@')) {
         problems.add_with_help(
             endpoint.place,
             format!("`{}` is not the URL of a collector", endpoint.value),
-            "a host and a port behind http://: \"http://127.0.0.1:4317\"; what leaves the machine \
-             goes through a collector on it, which adds encryption and credentials",
+            "a host and a port behind http:// or https://: \"http://127.0.0.1:4317\"; credentials \
+             are `headers`",
         );
         return None;
     }
+    let ca_file = ca_file(raw, is_encrypted, problems);
+    let headers = headers(raw, problems);
     Some(OtlpConfig {
         endpoint: endpoint.value.as_str().into(),
         protocol: match raw.protocol.value()? {
@@ -104,6 +126,7 @@ fn otlp(raw: &RawOtlp, problems: &mut Problems) -> Option<OtlpConfig> {
         traces: raw.traces.value()?.0,
         parent_based: *raw.parent_based.value()?,
         timeout: raw.timeout.value()?.0,
-        headers: headers(raw, problems)?,
+        ca_file: ca_file?,
+        headers: headers?,
     })
 }
