@@ -36,13 +36,14 @@ const REST: Duration = Duration::from_millis(100);
 
 /// The name of its thread.
 pub(crate) const THREAD: &str = "admin";
-/// Its priority: where processors are scarce it gets a tenth of what a shard does.
-const NICE: i32 = 10;
+/// By how much it is nicer than other threads: where processors are scarce it gets a tenth of what a shard
+/// does.
+const NICER: i32 = 10;
 
 /// Lets this thread give way to others. Where that cannot be, it is one of them.
 fn give_way() {
     #[cfg(target_os = "linux")]
-    rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).ok();
+    rustix::process::nice(NICER).ok();
 }
 
 /// Starts the thread; it ends when `stop` is notified.
