@@ -117,19 +117,23 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let (mut open, mut all) = (Open::default(), Vec::new());
-            for number in 0..1_000 {
+            for _ in 0..1_000 {
                 let connection = tokio::spawn(pending::<()>());
                 open.admit(connection.abort_handle());
                 all.push(connection);
-                tokio::task::yield_now().await;
-                let held = all.iter().filter(|connection| !connection.is_finished()).count();
-                assert_eq!(held, CONNECTIONS_MAX.min(number + 1));
+                assert!(open.0.len() <= CONNECTIONS_MAX);
             }
+            let newest = all.split_off(1_000 - CONNECTIONS_MAX);
+            for old in all {
+                assert!(old.await.unwrap_err().is_cancelled());
+            }
+            assert!(newest.iter().all(|connection| !connection.is_finished()));
             // Those that end by themselves make room as well.
-            all.iter().for_each(tokio::task::JoinHandle::abort);
-            tokio::task::yield_now().await;
-            let newest = tokio::spawn(pending::<()>());
-            open.admit(newest.abort_handle());
+            for connection in newest {
+                connection.abort();
+                assert!(connection.await.unwrap_err().is_cancelled());
+            }
+            open.admit(tokio::spawn(pending::<()>()).abort_handle());
             assert_eq!(open.0.len(), 1);
         });
     }
