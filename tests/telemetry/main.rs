@@ -9,6 +9,8 @@
 #[path = "../collector/mod.rs"]
 mod collector;
 mod encrypted;
+#[path = "../place/lacking.rs"]
+mod lacking;
 mod logs;
 #[path = "../place/mod.rs"]
 mod place;
