@@ -200,7 +200,7 @@ mod tests {
                 let mut look = pin!(shared.in_turn(async move {
                     count.fetch_add(1, Relaxed);
                     if let Some(answered) = answered {
-                        answered.await.unwrap();
+                        answered.await.ok();
                     }
                 }));
                 // Whoever asks goes away before there is an answer.
@@ -210,7 +210,8 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             assert_eq!(asked.load(Relaxed), 1);
-            answer.send(()).unwrap();
+            // That is the answer.
+            drop(answer);
             let count = asked.clone();
             shared.in_turn(async move { count.fetch_add(1, Relaxed) }).await.ok().unwrap();
             assert_eq!(asked.load(Relaxed), 2);

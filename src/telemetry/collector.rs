@@ -21,6 +21,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use std::str::FromStr;
 use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
 use tonic::codegen::Bytes;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
@@ -130,6 +131,27 @@ impl Collector {
             }
         };
         Ok(Self { endpoint: config.endpoint.clone(), timeout, way })
+    }
+
+    /// As [`Collector::new`], with a runtime of its own.
+    ///
+    /// # Errors
+    /// See [`TelemetryError`].
+    pub(crate) fn at_home(config: &OtlpConfig) -> Result<(Runtime, Self), TelemetryError> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let collector = {
+            // Channels want to know where they live.
+            let _entered = runtime.enter();
+            Self::new(config)
+        };
+        match collector {
+            Ok(collector) => Ok((runtime, collector)),
+            Err(error) => {
+                // Inside of another runtime nobody may wait for the end of this one.
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
     }
 
     /// That it has not answered within `after`.

@@ -31,12 +31,7 @@ impl Pushing {
         watched: Watched,
     ) -> Result<Option<Self>, TelemetryError> {
         let Some(every) = config.metrics else { return Ok(None) };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let collector = {
-            // Channels want to know where they live.
-            let _entered = runtime.enter();
-            Collector::new(config)?
-        };
+        let (runtime, collector) = Collector::at_home(config)?;
         let stop = Arc::new(Notify::new());
         let stopped = stop.clone();
         let pusher = Pusher { collector, resource, watched };

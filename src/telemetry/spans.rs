@@ -72,12 +72,7 @@ impl Spans {
             .with_sampler(Follow::new(config.traces, config.parent_based))
             .with_span_processor(Way { sender, counts: counts.clone() })
             .build();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let collector = {
-            // Channels want to know where they live.
-            let _entered = runtime.enter();
-            Collector::new(config)?
-        };
+        let (runtime, collector) = Collector::at_home(config)?;
         let carrier = Carrier {
             queue,
             ended: Some(ended),
