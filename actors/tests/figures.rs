@@ -1,11 +1,5 @@
 //! What a node shows while it runs: enough to see where it is, and no more work than somebody looks at.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on panics"
-)]
-
 #[expect(dead_code, reason = "every test uses a part of the kit")]
 mod kit;
 

@@ -18,7 +18,6 @@ mod cost;
 mod engines;
 mod job;
 mod laws;
-mod looks;
 mod marks;
 mod memory;
 mod negative;

@@ -8,7 +8,7 @@ use nilometer_model::account::{DropReason, StageAccount};
 use nilometer_model::batch::{Closed, KeyValues, Place, Placed, Record};
 use nilometer_model::cold::{MemoryPages, Pages};
 use nilometer_model::engine::Cycle;
-use nilometer_model::image::{self, Log, LookError, WrittenKey, place_displaced};
+use nilometer_model::image::{Log, place_displaced};
 use nilometer_model::invariant::{ORDER_1, WM_1};
 use nilometer_model::key::Router;
 use nilometer_model::late::{LateBatch, LateReason};
@@ -155,21 +155,6 @@ impl World {
     pub(crate) fn moved(&self) -> (u64, u64) {
         let memory = self.shards.iter().filter_map(Shard::memory);
         memory.fold((0, 0), |(went, came), memory| (went + memory.went, came + memory.came))
-    }
-
-    /// What all shards hold of a key.
-    pub(crate) fn look(&mut self, stage: StageId, key: &WrittenKey) -> Vec<image::Seen> {
-        let looks = self.shards.iter_mut().map(|shard| shard.look(stage, key));
-        let entries = |look| match look {
-            Ok(image::Look { entries, unseen }) => {
-                assert_eq!(unseen, 0);
-                entries
-            }
-            // Results that this program alone can read.
-            Err(LookError::Function(_)) => Vec::new(),
-            Err(error) => panic!("{error}"),
-        };
-        looks.flat_map(entries).collect()
     }
 
     /// Pages that have not been deleted.
