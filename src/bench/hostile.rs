@@ -127,8 +127,8 @@ impl Visit<'_> {
         let port = thread_time(THREAD).unwrap_or_default();
         let peers = thread_time(PEERS_THREAD).unwrap_or_default();
         self.all.port.set(self.all.port.get() + port);
+        drop(self.stop);
         // A thread that has panicked was heard of when it did.
-        self.stop.send(()).ok();
         self.thread.join().ok();
         drop(self.admin);
         port + peers

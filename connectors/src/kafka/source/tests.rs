@@ -2,7 +2,8 @@
 //! its group lets it down.
 
 use super::*;
-use crate::kafka::client::{ClientOption, OptionValue};
+use crate::kafka::client::ClientOption;
+use crate::secret::Secret;
 use crate::source::Change::{Gained, Lost};
 use crate::text::{RecordSchema, TimeUnit};
 use rdkafka::ClientConfig;
@@ -21,7 +22,7 @@ fn source(
 ) -> (KafkaSource, Polled) {
     let options = options.iter().map(|(name, value)| ClientOption {
         name: (*name).into(),
-        value: OptionValue::Text((*value).into()),
+        value: Secret::Text((*value).into()),
     });
     let schema =
         RecordSchema { time: "ts".into(), time_unit: TimeUnit::Millis, fields: Vec::new() };
