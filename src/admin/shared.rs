@@ -189,7 +189,7 @@ mod tests {
     fn a_look_that_nobody_waits_for_any_more_keeps_the_next_one_waiting() {
         let text = include_str!("../../config/flows.toml");
         let pipeline = load_text(("flows.toml", text), &[], &|_| None).unwrap();
-        let shared = Shared::new(&pipeline, None, false);
+        let shared = Shared::new(&pipeline, None, false, Plights::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let asked = Arc::new(AtomicUsize::new(0));

@@ -12,6 +12,7 @@ use crate::admin::{Admin, THREAD};
 use crate::config;
 use crate::metrics::Watched;
 use nilometer_actors::node::Node;
+use nilometer_connectors::plight::Plights;
 use nilometer_model::plan::Plan;
 use serde::Serialize;
 use std::cell::Cell;
@@ -93,7 +94,7 @@ impl Peers {
         let sets = [listen, format!("admin.token_file={token}")];
         let text = ("flows.toml", include_str!("../../config/flows.toml"));
         let pipeline = config::load_text(text, &sets, &|_| None).map_err(|error| failed(&error))?;
-        let admin = Admin::open(&pipeline).map_err(|error| failed(&error))?;
+        let admin = Admin::open(&pipeline, &Plights::default()).map_err(|error| failed(&error))?;
         let admin = admin.ok_or_else(|| failed(&"there is no admin port"))?;
         admin.watch(Watched {
             node: node.handle(),
