@@ -14,7 +14,7 @@ use nilometer_actors::meter::Meters;
 use nilometer_actors::node::SourcePart;
 use nilometer_actors::report::Failure;
 use nilometer_connectors::kafka::source::stored_offsets;
-use nilometer_connectors::store::AbortFile;
+use nilometer_connectors::store::{AbortFile, panic_text, takes_panic};
 use nilometer_model::epoch::{
     Abort, Aborts, BatchPlace, Epoch, OffsetRange, Stored, Verdict, Wish,
 };
@@ -165,19 +165,19 @@ fn read(pipeline: &Pipeline, checkpoint: &Checkpoint) -> Vec<BTreeMap<Box<str>, 
 }
 
 /// Lets a panic end the process at once, whatever the build: there is no half-dead run. It is noted
-/// where there is a state.
+/// where there is a state. Only those of a database that is [on trial](takes_panic) are errors.
 pub fn abort_on_panic(supervision: Option<Arc<Supervision>>) {
     let say = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic: &PanicHookInfo<'_>| {
-        say(panic);
+        if takes_panic(panic) {
+            return;
+        }
         if let Some(supervision) = &supervision {
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
-            let payload = panic.payload();
-            let text = payload.downcast_ref::<String>().map(String::as_str);
-            let what = text.or_else(|| payload.downcast_ref::<&str>().copied());
-            let what = what.unwrap_or("no reason was given");
+            let what = panic_text(panic.payload());
             supervision.note(at::at().as_ref(), format!("panicked at {place}: {what}"));
         }
+        say(panic);
         std::process::abort();
     }));
 }

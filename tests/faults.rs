@@ -190,7 +190,7 @@ fn a_disk_that_is_full_at_the_start_changes_nothing() {
     let (before, written) = (files(&place.path("state")), place.lines());
     for (blocks, what) in [
         (0, "cannot read or write the state directory `state`"),
-        (8, "free as much space as the directory takes, or leave the check out"),
+        (8, "free twice as much space as the directory takes, or leave the check out"),
     ] {
         let limit = format!("trap '' XFSZ; ulimit -f {blocks};");
         place.fails((&limit, ""), 4, &[what]);

@@ -21,13 +21,14 @@ use super::frame::{Unusable, checksum, open, open_epoch, seal, seal_epoch};
 use super::packing::{Effort, pack, unpack};
 use super::pages::RowPages;
 use super::rows::{Rows, Write};
-use super::sled_rows::SledRows;
+use super::sled_rows::{SledRows, write_anew};
 use super::{PieceId, Store, StoreError};
 use nilometer_model::cold::{PageError, PageNumber, Pages};
 use nilometer_model::epoch::Epoch;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ pub struct Database {
     /// What was written of the epoch that is being written. Cleared by its commit.
     ahead: Commit,
     pub(super) opened_in: Duration,
-    is_mended: bool,
+    pub(super) is_mended: bool,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -228,6 +229,16 @@ impl Database {
     ) -> Result<impl Iterator<Item = (PageNumber, Result<Vec<u8>, PageError>)>, StoreError> {
         let numbers = self.pages.numbers()?;
         Ok(numbers.into_iter().map(|number| (number, self.pages.read(number))))
+    }
+
+    /// Reads every row, also those that nothing asks for.
+    pub(super) fn read_rows(&self) -> Result<(), StoreError> {
+        self.rows.scan(&[]).try_for_each(|row| row.map(drop))
+    }
+
+    /// Writes all of its rows into a new database at `path`.
+    pub(super) fn write_anew(&self, path: &Path) -> Result<(), StoreError> {
+        write_anew(&*self.rows, path, &self.name)
     }
 
     /// Takes writes, not too many at a time.

@@ -3,8 +3,9 @@
 //! It holds `lock` (locked as long as a process works on it, with the number of that process),
 //! `pipeline` (format version and name of the pipeline), `epochs` (the database) and `last` (the
 //! number of the epoch that the database must have at least: see [`Directory::promised`]),
-//! `aborts` where a run has failed (see [`AbortFile`]), and `copy` while it is found out whether the
-//! database is whole. A directory that holds anything else is refused, and nothing in it is touched.
+//! `aborts` where a run has failed (see [`AbortFile`]), and `copy` and `fresh` while it is found out whether
+//! the database is whole, and it is written anew: `fresh` takes the place of `epochs`, and is it where
+//! that has gone. A directory that holds anything else is refused, and nothing in it is touched.
 
 use super::frame::{self, Unusable, open_epoch, seal_epoch};
 use super::look::{Folder, copy_all};
@@ -37,6 +38,8 @@ const LAST_NEW: &str = "last.new";
 const ABORTS: &str = "aborts";
 const ABORTS_NEW: &str = "aborts.new";
 const COPY: &str = "copy";
+/// The database written anew; whole and durable when `epochs` goes.
+const FRESH: &str = "fresh";
 
 impl Directory {
     /// Opens the state of `pipeline` in the directory at `path`, which is made if it is not there.
@@ -86,6 +89,10 @@ impl Directory {
     fn take(path: &Path) -> Result<Self, StoreError> {
         check_names(path)?;
         let lock = lock(path)?;
+        finish_swap(path).map_err(|source| StoreError::Directory {
+            path: path.to_string_lossy().into(),
+            source,
+        })?;
         let (owner, promised) = facts(path)?;
         let shown = path.to_string_lossy().into();
         Ok(Self { path: path.into(), shown, _lock: lock, pipeline: owner, promised })
@@ -123,6 +130,27 @@ impl Directory {
         let copy = folder.clear().and_then(|()| copy_of(&self.path, folder.path(), facts));
         let copy = copy.map_err(|source| StoreError::NoCopy { path: self.name(), source })?;
         Ok(Some((copy, folder)))
+    }
+
+    /// A folder in it for the database written anew, which is removed with the value.
+    pub(super) fn fresh(&self) -> Result<Folder, StoreError> {
+        let folder = Folder::at(self.path.join(FRESH));
+        folder.clear().map_err(|source| StoreError::NoCopy { path: self.name(), source })?;
+        Ok(folder)
+    }
+
+    /// Puts the database that was written anew in the place of the other one, which goes to `away`.
+    /// If the process ends in between, the next start goes on.
+    pub(super) fn swap(&self, fresh: &Folder, away: &Folder) -> Result<(), StoreError> {
+        let swap = || -> io::Result<()> {
+            for folder in [fresh.path().join("blobs"), fresh.path().into(), self.path.clone()] {
+                sync_folder(&folder)?;
+            }
+            fs::rename(self.epochs(), away.path().join("old"))?;
+            fs::rename(fresh.path(), self.epochs())?;
+            sync_folder(&self.path)
+        };
+        swap().map_err(|source| StoreError::io(&self.name(), source))
     }
 
     /// The epoch that the database must have at least. A database that has lost it is damaged, also
@@ -165,8 +193,7 @@ impl Directory {
         self.promise(epoch)?;
         let owner = format!("{STORE_VERSION}\n{pipeline}\n");
         self.replace((PIPELINE_NEW, PIPELINE), owner.as_bytes())?;
-        let made_durable = File::open(&self.path).and_then(|directory| directory.sync_all());
-        made_durable.map_err(|source| StoreError::io(&self.name(), source))
+        sync_folder(&self.path).map_err(|source| StoreError::io(&self.name(), source))
     }
 
     /// The path as the user wrote it.
@@ -187,10 +214,32 @@ struct Facts {
     promised: Epoch,
 }
 
+/// Where the database lies in the directory at `path`.
+fn database_in(path: &Path) -> PathBuf {
+    let [epochs, fresh] = [EPOCHS, FRESH].map(|name| path.join(name));
+    if !epochs.exists() && fresh.exists() { fresh } else { epochs }
+}
+
+/// Ends what a process has not that was putting a database in the place of another, or had not come
+/// so far.
+fn finish_swap(path: &Path) -> io::Result<()> {
+    let fresh = path.join(FRESH);
+    if database_in(path) == fresh {
+        fs::rename(&fresh, path.join(EPOCHS))?;
+        return sync_folder(path);
+    }
+    Folder::at(fresh).clear()
+}
+
+/// Makes durable which files are in a folder.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
 /// A copy in `folder` of the database in the directory at `path`.
 fn copy_of(path: &Path, folder: &Path, facts: Facts) -> io::Result<Directory> {
     let Facts { shown, pipeline, promised } = facts;
-    copy_all(&path.join(EPOCHS), &folder.join(EPOCHS))?;
+    copy_all(&database_in(path), &folder.join(EPOCHS))?;
     let lock = File::create(folder.join(LOCK))?;
     Ok(Directory { path: folder.into(), shown, _lock: lock, pipeline, promised })
 }
@@ -280,7 +329,7 @@ fn facts(path: &Path) -> Result<(Option<Box<str>>, Epoch), StoreError> {
     // Without an owner it was killed before it was claimed: the database says whether it holds
     // anything.
     let owner = owner(path)?;
-    if owner.is_some() && !path.join(EPOCHS).join("db").exists() {
+    if owner.is_some() && !database_in(path).join("db").exists() {
         return Err(incomplete(EPOCHS));
     }
     let promised = promised(path)?;
@@ -295,9 +344,9 @@ fn stranger(path: &Path) -> io::Result<Option<Box<str>>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         let name = name.to_string_lossy();
-        if ![LOCK, PIPELINE, PIPELINE_NEW, EPOCHS, LAST, LAST_NEW, ABORTS, ABORTS_NEW, COPY]
-            .contains(&&*name)
-        {
+        let known =
+            [LOCK, PIPELINE, PIPELINE_NEW, EPOCHS, LAST, LAST_NEW, ABORTS, ABORTS_NEW, COPY, FRESH];
+        if !known.contains(&&*name) {
             return Ok(Some((*name).into()));
         }
     }

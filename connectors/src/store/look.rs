@@ -6,6 +6,7 @@
 
 use super::database::Database;
 use super::directory::{AbortFile, Directory};
+use super::trial::on_trial;
 use super::{Store, StoreError};
 use std::fs::{self, File};
 use std::io;
@@ -49,7 +50,12 @@ impl Look {
         let directory = is_wanted(directory)?;
         let missing = || StoreError::Missing { path: path.to_string_lossy().into() };
         let pipeline: Box<str> = directory.pipeline().ok_or_else(missing)?.into();
-        let database = Database::open(directory, &pipeline)?;
+        let of = pipeline.clone();
+        let database = on_trial(&directory.name(), move || {
+            let database = Database::open(directory, &of)?;
+            database.read_rows()?;
+            Ok(database)
+        })?;
         Ok(Self { database, pipeline, aborts, _copy: copy })
     }
 

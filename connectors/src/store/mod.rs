@@ -16,10 +16,12 @@ mod pages;
 mod proof;
 mod rows;
 mod sled_rows;
+mod trial;
 
 pub use directory::{AbortFile, Directory};
 pub use examination::Examination;
 pub use look::Look;
+pub use trial::{panic_text, takes_panic};
 
 use nilometer_model::cold::Pages;
 use nilometer_model::epoch::Epoch;
@@ -174,9 +176,9 @@ pub enum StoreError {
         /// What the operating system says.
         source: io::Error,
     },
-    /// A state is opened in a copy first, which cannot be made.
+    /// A state is opened in a copy first and written anew, which cannot be done.
     #[error(
-        "the state in `{path}` is read in a copy beside it before a run goes on with it, and that cannot be made: {source}; free as much space as the directory takes, or leave the check out with `state.check = false`"
+        "the state in `{path}` is read in a copy beside it and written anew before a run goes on with it, and that cannot be done: {source}; free twice as much space as the directory takes, or leave the check out with `state.check = false`"
     )]
     NoCopy {
         /// Path as the user wrote it.
@@ -256,6 +258,16 @@ impl StoreError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::Full { path, source }
             }
+            _ => Self::Io { path, source },
+        }
+    }
+
+    /// What the operating system says while a state is read in a copy and written anew.
+    pub(crate) fn copying(path: Box<str>, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Self::NoCopy { path, source },
             _ => Self::Io { path, source },
         }
     }

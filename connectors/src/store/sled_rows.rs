@@ -6,10 +6,12 @@ use super::pages::SharedRows;
 use super::rows::{Row, Rows, Write};
 use nilometer_model::epoch::Epoch;
 use sled::{Batch, Db, IVec};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Memory that sled may fill with what it has read.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -125,6 +127,49 @@ impl SharedRows for SharedSled {
         let keys = self.db.scan_prefix(prefix).keys();
         let keys = keys.map(|key| key.map(|key| key.to_vec()));
         keys.collect::<Result<_, _>>().map_err(|error| store_error(&self.path, error))
+    }
+}
+
+/// Bytes that are written between two flushes: until then sled keeps them in memory.
+const FLUSH_BYTES: usize = 16 << 20;
+
+/// Writes all `rows` into a new database at `path`, durably: one without a history.
+///
+/// # Errors
+/// They cannot be read, or not be written.
+pub(super) fn write_anew(rows: &dyn Rows, path: &Path, name: &str) -> Result<(), StoreError> {
+    let failed = |error| store_error(name, error);
+    let (db, _) = open_db(path, name)?;
+    let mut bytes = 0;
+    for row in rows.scan(&[]) {
+        let (key, value) = row?;
+        bytes += key.len() + value.len();
+        db.insert(key, value).map_err(failed)?;
+        if bytes >= FLUSH_BYTES {
+            db.flush().map_err(failed)?;
+            bytes = 0;
+        }
+    }
+    db.flush().map_err(failed)?;
+    drop(db);
+    closed(&path.join("db")).map_err(|source| StoreError::io(name, source))
+}
+
+/// How long sled's threads may take to let go of a database that was closed.
+const CLOSES_WITHIN: Duration = Duration::from_secs(30);
+
+/// Waits until nobody holds the lock of a file of sled, which its threads let go of in their own time.
+fn closed(file: &Path) -> io::Result<()> {
+    let file = File::open(file)?;
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return file.unlock(),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < CLOSES_WITHIN => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
