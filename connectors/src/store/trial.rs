@@ -13,12 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-/// Who is told of panics of sled's threads: the trials that go on, by number.
-static TRIALS: Mutex<Vec<(u64, Box<dyn Fn(&str) + Send>)>> = Mutex::new(Vec::new());
+/// A trial that goes on: its number, and how it is told of a panic of one of sled's threads.
+type Trial = (u64, Box<dyn Fn(&str) + Send>);
+
+static TRIALS: Mutex<Vec<Trial>> = Mutex::new(Vec::new());
 
 const THREAD: &str = "trial";
 
-fn trials() -> MutexGuard<'static, Vec<(u64, Box<dyn Fn(&str) + Send>)>> {
+fn trials() -> MutexGuard<'static, Vec<Trial>> {
     TRIALS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -94,7 +96,7 @@ mod tests {
         let told = broken.unwrap_err().to_string();
         assert!(told.contains("`d`") && told.contains("page 7 is gone"), "{told}");
         let full = on_trial("d", || -> Result<(), StoreError> {
-            Err(io::Error::from_raw_os_error(28)).unwrap()
+            panic!("{:?}", io::Error::from_raw_os_error(28))
         });
         assert!(
             matches!(&full, Err(StoreError::NoCopy { source, .. }) if source.raw_os_error() == Some(28)),
