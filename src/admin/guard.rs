@@ -19,6 +19,8 @@ use subtle::ConstantTimeEq;
 /// What requests have to carry.
 pub(super) struct Token(Box<[u8]>);
 
+/// What the token stands behind.
+const BEARER: &[u8] = b"Bearer ";
 /// Bytes of a token.
 const LENGTHS: std::ops::RangeInclusive<usize> = 16..=4_096;
 
@@ -74,7 +76,10 @@ pub(super) async fn guard(
         .into_response();
     };
     let given = request.headers().get(header::AUTHORIZATION);
-    let given = given.and_then(|given| given.as_bytes().strip_prefix(b"Bearer "));
+    let given = given.and_then(|given| given.as_bytes().split_at_checked(BEARER.len()));
+    // The case of a scheme does not matter (RFC 9110, 11.1).
+    let given =
+        given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(BEARER)).map(|(_, token)| token);
     if given.is_some_and(|given| token.is(given)) {
         next.run(request).await
     } else {

@@ -183,7 +183,12 @@ pub(super) async fn set_level(
     wanted: Result<Json<LevelAnswer>, JsonRejection>,
 ) -> Result<Json<LevelAnswer>, Problem> {
     let Json(wanted) = wanted.map_err(|rejection| {
-        let error = "the body is JSON: {\"level\": \"off\"}, or error, warn, info, debug, trace";
+        let error = match rejection {
+            JsonRejection::MissingJsonContentType(_) => {
+                "the body is not said to be JSON: send it with `content-type: application/json`"
+            }
+            _ => "the body is JSON: {\"level\": \"off\"}, or error, warn, info, debug, trace",
+        };
         Problem::refused(rejection.status(), error)
     })?;
     if !logs::set_level(wanted.level) {

@@ -33,7 +33,7 @@ pub(crate) use settings::join as setting_path;
 pub use variables::Lookup;
 
 use node::{Node, NodeValue};
-use place::{Texts, is_secret, names_secret};
+use place::{Texts, has_credentials, is_secret, names_secret};
 use problem::Problems;
 use raw::RawConfig;
 use raw::reader::{FromNode, Reader};
@@ -125,6 +125,7 @@ fn hide_secrets(node: &Node, texts: &mut Texts) {
             }
         }
         NodeValue::Array(nodes) => nodes.iter().for_each(|node| hide_secrets(node, texts)),
+        NodeValue::Text(text) if has_credentials(text) => texts.hide(node.place),
         NodeValue::Text(_)
         | NodeValue::Int(_)
         | NodeValue::Float(_)
@@ -139,7 +140,7 @@ fn hide_lines(text: &str, file: usize, texts: &mut Texts) {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let end = start + line.trim_end_matches('\n').len();
-        if names_secret(line)
+        if (names_secret(line) || has_credentials(line))
             && let Some(sign) = line.find('=')
         {
             texts.hide(Place::new(file, start + sign + 1..end));

@@ -5,7 +5,7 @@
 //! argument is a text of its own, so that a mistake in it is shown where it was typed.
 
 use super::node::{self, Entry, Node, NodeValue, Origin};
-use super::place::{Place, Texts, names_secret};
+use super::place::{Place, Texts, has_credentials, names_secret};
 use super::problem::{Problems, help_on_names};
 use toml_edit::Key;
 
@@ -23,7 +23,7 @@ pub(crate) fn apply(root: &mut Node, argument: &str, texts: &mut Texts, problems
     };
     let path_place = Place::new(text, 0..path.len());
     let value_place = Place::new(text, path.len() + 1..argument.len());
-    if names_secret(path) {
+    if names_secret(path) || has_credentials(value) {
         texts.hide(value_place);
     }
     let segments: Vec<_> = match Key::parse(path) {

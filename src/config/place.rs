@@ -115,6 +115,13 @@ pub(crate) fn names_secret(text: &str) -> bool {
     text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(is_secret)
 }
 
+/// Whether `text` holds a URL with the name and password of somebody.
+pub(crate) fn has_credentials(text: &str) -> bool {
+    let rest = text.split_once("://").map(|(_, rest)| rest.split(['"', '\'']).next());
+    // A password may hold what ends a name of a host.
+    rest.flatten().is_some_and(|rest| rest.contains('@'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +145,19 @@ mod tests {
             texts.quote(Place::new(file, 0..23)),
             "password = ***\n**\nx = 1\n".get(..23).unwrap()
         );
+    }
+
+    #[test]
+    fn credentials_are_known_by_where_they_stand() {
+        for (text, holds) in [
+            ("http://user:hunter2@127.0.0.1:4317", true),
+            ("endpoint = 'https://user:a/b@c', protocol = \"grpc\"", true),
+            ("http://127.0.0.1:4317", false),
+            ("x = \"http://c\" # ask me@example.org", false),
+            ("me@example.org", false),
+        ] {
+            assert_eq!(has_credentials(text), holds, "{text}");
+        }
     }
 
     #[test]

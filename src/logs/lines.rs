@@ -1,17 +1,20 @@
 //! Makes lines of events: text for people, or JSON for machines, and not the same line again and again.
 
-use super::repeats::{Repeats, Untold};
+use super::repeats::{Line, Repeats, Untold};
 use serde_json::{Map, Value as Json};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 /// Targets of this program begin so: sentences that need no head.
 const OWN: &str = "nilometer";
+/// Of the database nothing is told that it does in order: it would show what is stored.
+const DATABASE: &str = "sled";
 
 /// What lines look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -54,7 +57,7 @@ impl<W: Fn(&str)> Lines<W> {
     /// Tells a line that is told whatever the level, and however often.
     pub(super) fn answer(&self, level: Level, line: &str) {
         self.sum_up();
-        self.tell(level, OWN, &Said { message: line.to_owned(), fields: Map::new() });
+        self.tell(level, OWN, &Said { message: line.to_owned(), ..Said::default() });
     }
 
     /// Says how often lines came, some time ago, that were not told.
@@ -72,10 +75,13 @@ impl<W: Fn(&str)> Lines<W> {
     }
 
     fn tell_untold(&self, untold: Vec<Untold>) {
-        for untold in untold {
-            let mut said = Said { message: untold.line, fields: Map::new() };
-            said.fields.insert("suppressed".into(), untold.count.into());
-            self.tell(Level::INFO, module_path!(), &said);
+        for Untold { count, line: Line { level, target, text } } in untold {
+            // How much is told may have changed since.
+            if level <= LevelFilter::current() {
+                let mut said = Said { message: text, ..Said::default() };
+                said.fields.insert("suppressed".into(), count.into());
+                self.tell(level, &target, &said);
+            }
         }
     }
 }
@@ -86,9 +92,15 @@ impl<S: Subscriber, W: Fn(&str) + Send + Sync + 'static> Layer<S> for Lines<W> {
         event.record(&mut said);
         let metadata = event.metadata();
         let place = std::ptr::from_ref(metadata).addr();
+        let level = *metadata.level();
+        let target = said.target.as_deref().unwrap_or(metadata.target());
         self.sum_up();
-        if self.repeats().is_told(place, &said.message, self.begun.elapsed()) {
-            self.tell(*metadata.level(), metadata.target(), &said);
+        if level > Level::INFO && target.starts_with(DATABASE) {
+            return;
+        }
+        let line = Line { level, target, text: said.message.as_str() };
+        if self.repeats().is_told(place, line, self.begun.elapsed()) {
+            self.tell(level, target, &said);
         }
     }
 }
@@ -97,6 +109,8 @@ impl<S: Subscriber, W: Fn(&str) + Send + Sync + 'static> Layer<S> for Lines<W> {
 #[derive(Debug, Default)]
 struct Said {
     message: String,
+    /// What part of the program it comes from, if it came by way of the `log` crate.
+    target: Option<String>,
     fields: Map<String, Json>,
 }
 
@@ -119,7 +133,13 @@ impl Said {
     }
 
     fn keep(&mut self, field: &Field, value: impl Into<Json>) {
-        self.fields.insert(field.name().into(), value.into());
+        let (name, value) = (field.name(), value.into());
+        match name.strip_prefix("log.") {
+            Some("target") => self.target = value.as_str().map(str::to_owned),
+            // Where its source lay when it was built is of no use to anybody.
+            Some(_) => {}
+            None => drop(self.fields.insert(name.into(), value)),
+        }
     }
 }
 
@@ -182,6 +202,30 @@ mod tests {
         assert_eq!((&json["level"], &json["source"]), (&"WARN".into(), &"in".into()));
         assert_eq!((&json["trace_id"], &json["count"]), (&"ab".into(), &3.into()));
         assert_eq!(json["message"], "two\nlines \"x\"");
+    }
+
+    #[test]
+    fn lines_that_came_by_way_of_another_crate_have_its_name_and_no_place_of_a_build() {
+        let said = lines(Form::Text, || {
+            tracing::warn!(target: "log", { "log.target" = "sled::tree", "log.line" = 7 }, "odd");
+            tracing::debug!(target: "log", { "log.target" = "sled::tree" }, "[1, 2, 3]");
+        });
+        assert_eq!(said, ["WARN sled::tree: odd"]);
+    }
+
+    #[test]
+    fn what_was_suppressed_is_told_at_its_own_level() {
+        let told = Arc::<Mutex<Vec<String>>>::default();
+        let got = told.clone();
+        let lines = Lines::new(Form::Json, move |line| got.lock().unwrap().push(line.to_owned()));
+        let subscriber = tracing_subscriber::registry().with(lines.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            (0..21).for_each(|_| tracing::error!(target: "nilometer::x", "lost"));
+            lines.finish();
+        });
+        let last: Json = serde_json::from_str(told.lock().unwrap().last().unwrap()).unwrap();
+        assert_eq!((&last["level"], &last["target"]), (&"ERROR".into(), &"nilometer::x".into()));
+        assert_eq!((&last["message"], &last["suppressed"]), (&"lost".into(), &1.into()));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
+use tracing::Level;
 
 /// Lines of one kind that are told within [`PERIOD`].
 const TOLD_MAX: u32 = 20;
@@ -24,7 +25,15 @@ struct Counted {
     told: u32,
     untold: u64,
     /// One of them.
-    line: String,
+    line: Line<String>,
+}
+
+/// A line: how bad it is, what part of the program it comes from, and what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Line<T> {
+    pub(super) level: Level,
+    pub(super) target: T,
+    pub(super) text: T,
 }
 
 /// Lines that were told, and those that were not.
@@ -38,27 +47,28 @@ pub(super) struct Repeats {
 pub(super) struct Untold {
     pub(super) count: u64,
     /// The first of them.
-    pub(super) line: String,
+    pub(super) line: Line<String>,
 }
 
 impl Repeats {
     /// Whether to tell `line`, which comes from `place` at `now`, a time that never goes back.
-    pub(super) fn is_told(&mut self, place: usize, line: &str, now: Duration) -> bool {
-        let kind = kind(place, line);
+    pub(super) fn is_told(&mut self, place: usize, line: Line<&str>, now: Duration) -> bool {
+        let kind = kind(place, line.text);
         let is_known = self.kinds.contains_key(&kind);
         let kind = if is_known || self.kinds.len() < KINDS_MAX { kind } else { Kind::MAX };
         let counted = self.kinds.entry(kind).or_insert_with(|| Counted {
             since: now,
             told: 0,
             untold: 0,
-            line: String::new(),
+            line: Line { level: line.level, target: String::new(), text: String::new() },
         });
         if counted.told < TOLD_MAX {
             counted.told += 1;
             return true;
         }
         if counted.untold == 0 {
-            line.clone_into(&mut counted.line);
+            let Line { level, target, text } = line;
+            counted.line = Line { level, target: target.to_owned(), text: text.to_owned() };
         }
         counted.untold = counted.untold.saturating_add(1);
         false
@@ -104,6 +114,15 @@ fn kind(place: usize, line: &str) -> Kind {
 mod tests {
     use super::*;
 
+    fn line(text: &str) -> Line<&str> {
+        Line { level: Level::WARN, target: "nilometer", text }
+    }
+
+    fn untold(count: u64, text: &str) -> Untold {
+        let line = Line { level: Level::WARN, target: "nilometer".into(), text: text.into() };
+        Untold { count, line }
+    }
+
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
@@ -111,17 +130,20 @@ mod tests {
     #[test]
     fn what_repeats_is_told_a_few_times_and_counted() {
         let mut repeats = Repeats::default();
-        let told = (0..50).filter(|number| repeats.is_told(1, &format!("lost {number}"), at(0)));
+        let told =
+            (0..50).filter(|number| repeats.is_told(1, line(&format!("lost {number}")), at(0)));
         assert_eq!(told.count(), 20);
         // Another place, or other words, are another kind.
-        assert!(repeats.is_told(2, "lost 1", at(1)) && repeats.is_told(1, "found 1", at(1)));
+        assert!(
+            repeats.is_told(2, line("lost 1"), at(1)) && repeats.is_told(1, line("found 1"), at(1))
+        );
         assert_eq!(repeats.over(at(9)), []);
-        assert_eq!(repeats.over(at(10)), [Untold { count: 30, line: "lost 20".into() }]);
-        assert!(repeats.is_told(1, "lost 99", at(10)));
+        assert_eq!(repeats.over(at(10)), [untold(30, "lost 20")]);
+        assert!(repeats.is_told(1, line("lost 99"), at(10)));
         assert_eq!(repeats.over(at(1_000)), []);
-        let told = (0..21).filter(|_| repeats.is_told(1, "lost", at(2_000)));
+        let told = (0..21).filter(|_| repeats.is_told(1, line("lost"), at(2_000)));
         assert_eq!(told.count(), 20);
-        assert_eq!(repeats.finish(), [Untold { count: 1, line: "lost".into() }]);
+        assert_eq!(repeats.finish(), [untold(1, "lost")]);
         assert_eq!(repeats.finish(), []);
     }
 
@@ -130,7 +152,7 @@ mod tests {
         let mut repeats = Repeats::default();
         for number in 0..KINDS_MAX * 4 {
             let word: String = format!("{number:b}").replace('0', "a").replace('1', "b");
-            repeats.is_told(1, &word, at(0));
+            repeats.is_told(1, line(&word), at(0));
         }
         assert_eq!(repeats.kinds.len(), KINDS_MAX + 1);
         let untold: u64 = repeats.over(at(10)).iter().map(|untold| untold.count).sum();

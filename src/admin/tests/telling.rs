@@ -100,6 +100,8 @@ fn only_who_has_the_token_changes_anything() {
             assert_eq!(get(address, path).await.status, 401, "{path}");
             let head = format!("authorization: Bearer {TOKEN}\r\n");
             assert_eq!(ask(address, ("GET", path), &head, "").await.status, 200, "{path}");
+            let head = head.replace("Bearer", "bEARER");
+            assert_eq!(ask(address, ("GET", path), &head, "").await.status, 200, "{path}");
         }
         run.end().await;
     });

@@ -2,6 +2,7 @@
 //!
 //! Invariant: an admin port that others can reach has a token.
 
+use crate::config::place::has_credentials;
 use crate::config::problem::Problems;
 use crate::config::raw::RawConfig;
 use crate::config::raw::reader::{Given, Spanned};
@@ -105,12 +106,20 @@ fn otlp(raw: &RawOtlp, problems: &mut Problems) -> Option<OtlpConfig> {
     let is_encrypted = rest.is_some();
     let rest = rest.or_else(|| endpoint.value.strip_prefix("http://"));
     let authority = rest.and_then(|rest| rest.split('/').next());
-    if authority.is_none_or(|authority| authority.is_empty() || authority.contains('@')) {
+    if authority.is_none_or(str::is_empty) {
         problems.add_with_help(
             endpoint.place,
             format!("`{}` is not the URL of a collector", endpoint.value),
-            "a host and a port behind http:// or https://: \"http://127.0.0.1:4317\"; credentials \
-             are `headers`",
+            "a host and a port behind http:// or https://: \"http://127.0.0.1:4317\"",
+        );
+        return None;
+    }
+    if has_credentials(&endpoint.value) {
+        // Which are not shown.
+        problems.add_with_help(
+            endpoint.place,
+            "the URL of a collector holds credentials",
+            "leave them out, and give them as `headers`",
         );
         return None;
     }
