@@ -122,13 +122,11 @@ pub struct ProgressRules {
 
 impl ProgressRules {
     /// Whether sources wait for their turns: so that none runs ahead, or so that each knows what the
-    /// others have come to before its records count. One that is alone has nobody to wait for.
-    pub fn reads_in_step<'a>(self, sources: impl Iterator<Item = &'a Estimation>) -> bool {
-        let asks =
-            |source: &Estimation| matches!(source.settings.future_skew, FutureSkew::Others(_));
-        let (count, asks) = sources.fold((0_usize, false), |(count, any), source| {
-            (count.saturating_add(1), any || asks(source))
-        });
-        count > 1 && (asks || self.max_drift.is_some())
+    /// others have come to before its records count. One that is alone waits for the watermark, too:
+    /// it may have several partitions, and with `max_drift` its batches meet the watermark that those
+    /// before them have made.
+    pub fn reads_in_step<'a>(self, mut sources: impl Iterator<Item = &'a Estimation>) -> bool {
+        self.max_drift.is_some()
+            || sources.any(|source| matches!(source.settings.future_skew, FutureSkew::Others(_)))
     }
 }
