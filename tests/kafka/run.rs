@@ -117,7 +117,9 @@ impl Place {
     /// The last result of each key and window: (key, start of the window) to (count, sum).
     pub(crate) fn results(&self) -> Results {
         let text = std::fs::read_to_string(self.path("out.ndjson")).unwrap_or_default();
-        text.lines().map(|line| result(&serde_json::from_str::<Json>(line).unwrap())).collect()
+        // The last line may be on its way.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole.lines().map(|line| result(&serde_json::from_str::<Json>(line).unwrap())).collect()
     }
 
     /// How many records of `key` have been counted in results so far.

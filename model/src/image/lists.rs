@@ -178,10 +178,12 @@ pub(super) fn view(
         key: form.named(layout, key),
         total: form.results((&**total).into()),
     });
+    let mut listed: Vec<_> = listed.collect();
+    listed.sort_by_key(|candidate| candidate.place.unwrap_or(u32::MAX));
     Ok(WindowView {
         sent: stored.sent,
         index: stored.index,
-        listed: listed.collect(),
+        listed,
         total: Some(form.results((&*stored.total).into())),
         ..WindowView::new(window)
     })

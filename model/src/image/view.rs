@@ -37,7 +37,7 @@ pub struct WindowView {
     pub news: Option<Named>,
     /// What its trigger remembers, where that is not the default one.
     pub trigger: Option<TriggerState>,
-    /// Of a list: all that may be listed.
+    /// Of a list: all that may be listed, what is listed first.
     pub listed: Vec<ListedView>,
 }
 

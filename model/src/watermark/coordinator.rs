@@ -183,10 +183,12 @@ impl Coordinator {
 
     fn pass(&mut self, passed: Passed, now: ProcessingTime) -> Option<Watermark> {
         self.now = self.now.max(Some(now));
+        let mut is_unseen = false;
         for partition in &mut self.partitions {
-            partition.pass(passed);
+            is_unseen |= partition.pass(passed);
         }
-        let risen = self.advance();
+        // Who is waited for again may be the only one: its old word is no news.
+        let risen = if is_unseen { None } else { self.advance() };
         // Time counts as standing still while nobody is on the way to its end.
         let is_quiet = self
             .partitions

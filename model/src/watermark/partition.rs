@@ -164,18 +164,19 @@ impl Partition {
         }
     }
 
-    /// Time has passed; it is idle if it was silent for too long.
-    pub(super) fn pass(&mut self, passed: Passed) {
+    /// Time has passed; it is idle if it was silent for too long. Returns whether nobody has looked
+    /// at it for so long.
+    pub(super) fn pass(&mut self, passed: Passed) -> bool {
         if passed.is_unseen(self.idle_after) {
             // It may have what has come meanwhile, and so may all others: it is waited for.
             self.silent = Span::ZERO;
             if self.state == PartitionState::Idle {
                 self.state = PartitionState::Active;
             }
-            return;
+            return true;
         }
         if !self.is_at_end {
-            return;
+            return false;
         }
         self.silent = self.silent.saturating_add(passed.seen);
         let may_rest = match self.state {
@@ -185,6 +186,7 @@ impl Partition {
         if may_rest && self.idle_after.is_some_and(|limit| self.silent >= limit) {
             self.state = PartitionState::Idle;
         }
+        false
     }
 
     /// It is known to be idle.
