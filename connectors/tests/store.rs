@@ -4,7 +4,7 @@
 
 use nilometer_connectors::store::database::Database;
 use nilometer_connectors::store::memory::Disk;
-use nilometer_connectors::store::{Directory, PieceId, Store, StoreError};
+use nilometer_connectors::store::{Directory, Look, PieceId, Store, StoreError};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::invariant::EPOCH_2;
 use std::fs;
@@ -381,4 +381,28 @@ fn a_damaged_state_is_refused_or_whole() {
     fs::remove_file(sound.join("last")).unwrap();
     let error = open(&sound).unwrap_err().to_string();
     assert!(error.contains("is incomplete: `last` is missing"), "{error}");
+}
+
+/// A start puts the database that it has written anew in the place of the old one by two renames.
+#[test]
+fn a_start_that_ended_between_two_renames_is_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let mut store = open(&state).unwrap();
+    store.put(epoch(1), "part", b"content").unwrap();
+    store.commit(epoch(1), epoch(1)).unwrap();
+    drop(store);
+    let (epochs, fresh) = (state.join("epochs"), state.join("fresh"));
+    // Behind the first one: the new database is whole, and the old one has gone.
+    fs::rename(&epochs, &fresh).unwrap();
+    assert_eq!(Look::open(&state).unwrap().store().last(), epoch(1));
+    assert!(!epochs.exists(), "a look changes nothing");
+    let store = Database::open_proven(Directory::open(&state, "p").unwrap(), "p").unwrap();
+    assert_eq!(store.read("part").unwrap().unwrap(), b"content");
+    drop(store);
+    // Before it: the new one may not be whole.
+    fs::create_dir(&fresh).unwrap();
+    fs::write(fresh.join("db"), "half").unwrap();
+    assert_eq!(open(&state).unwrap().last(), epoch(1));
+    assert!(!fresh.exists());
 }

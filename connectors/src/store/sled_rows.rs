@@ -152,7 +152,7 @@ pub(super) fn write_anew(rows: &dyn Rows, path: &Path, name: &str) -> Result<(),
     }
     db.flush().map_err(failed)?;
     drop(db);
-    closed(&path.join("db")).map_err(|source| StoreError::io(name, source))
+    closed(&path.join(LOG)).map_err(|source| StoreError::io(name, source))
 }
 
 /// How long sled's threads may take to let go of a database that was closed.
