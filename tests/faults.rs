@@ -3,10 +3,15 @@
 //! out, and the next run goes on and loses nothing.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+#[cfg(target_os = "linux")]
+#[path = "place/flush.rs"]
+mod flush;
 #[path = "place/lacking.rs"]
 mod lacking;
 mod place;
 
+#[cfg(target_os = "linux")]
+use flush::Flush;
 use place::Place;
 use std::fmt::Write as _;
 use std::fs;
@@ -256,21 +261,11 @@ fn a_state_that_may_only_be_read_is_refused_and_can_be_looked_at() {
     assert!(files(&place.path("state")) == before, "nothing is touched");
 }
 
-/// What a shell says so that flushes of the state fail from then on: those by `call`, behind so many.
+/// What a shell says so that flushes of the state fail from then on.
 #[cfg(target_os = "linux")]
-fn flushes_fail(place: &Place, (call, after): (&str, u32)) -> String {
-    let library = place.path("failing_flush.so");
-    if !library.exists() {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/failing_flush.c");
-        let mut cc = Command::new("cc");
-        cc.args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"]).args([&library, &source]);
-        assert!(cc.arg("-ldl").status().unwrap().success());
-    }
-    let state = fs::canonicalize(place.folder()).unwrap().join("state");
-    let (library, state) = (library.display(), state.display());
-    format!(
-        "export FLUSH_BELOW={state} FLUSH_CALL={call} FLUSH_AFTER={after} LD_PRELOAD={library};"
-    )
+fn flushes_fail(place: &Place, (call, after): (&'static str, u64)) -> String {
+    let environment = Flush { call, after }.environment(place, "fail");
+    environment.map(|(name, value)| format!("export {name}={value};")).concat()
 }
 
 /// The disk takes what is written, and fails when it is to keep it: while the directory is made, in

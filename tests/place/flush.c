@@ -1,14 +1,17 @@
-/* Flushes of files below a directory fail, as if the disk did: for a process that loads this first.
+/* In a flush of a file below a directory the disk fails, or the process is killed: for a process that
+ * loads this first.
  *
  * FLUSH_BELOW   the directory
- * FLUSH_CALL    which call fails: fsync, fdatasync or sync_file_range
+ * FLUSH_CALL    in which call: fsync, fdatasync or sync_file_range
  * FLUSH_AFTER   how many of these succeed before
+ * FLUSH_THEN    what happens: `fail`, in this and in all that follow, or `kill`
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +32,10 @@ static int is_clean(const struct stat *now)
 static int fails(const char *call, int file)
 {
     const char *below = getenv("FLUSH_BELOW"), *failing = getenv("FLUSH_CALL");
-    const char *after = getenv("FLUSH_AFTER");
+    const char *after = getenv("FLUSH_AFTER"), *then = getenv("FLUSH_THEN");
     char link[64], path[PATH_MAX];
 
-    if (!below || !failing || !after || strcmp(call, failing) != 0)
+    if (!below || !failing || !after || !then || strcmp(call, failing) != 0)
         return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
     ssize_t length = readlink(link, path, sizeof path - 1);
@@ -44,8 +47,11 @@ static int fails(const char *call, int file)
     struct stat now;
     if (fstat(file, &now) < 0 || is_clean(&now))
         return 0;
-    if (__atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) > atol(after))
+    if (__atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) > atol(after)) {
+        if (strcmp(then, "kill") == 0)
+            kill(getpid(), SIGKILL);
         return 1;
+    }
     last = now;
     return 0;
 }
