@@ -101,11 +101,15 @@ impl Instant {
     /// Waits for the instant, and ends the process; or for its end, if that comes before. What it was
     /// doing, if it was killed.
     pub(crate) fn end(&self, place: &Place, child: &mut Child) -> (ExitStatus, Option<Doing>) {
+        if let Sight::Flush(_) = self.sight {
+            let status = child.wait().unwrap();
+            let is_killed = status.signal() == Some(SIGKILL);
+            return (status, is_killed.then_some(Doing::Flushing));
+        }
         let (mut seen, mut polls) = (Seen::new(self.sight, place, child.id()), self.polls);
         loop {
             if let Some(status) = child.try_wait().unwrap() {
-                let is_killed = status.signal() == Some(SIGKILL);
-                return (status, is_killed.then_some(Doing::Flushing));
+                return (status, None);
             }
             if seen.has_come() {
                 if polls == 0 {
@@ -157,9 +161,7 @@ struct Seen {
 impl Seen {
     fn new(sight: Sight, place: &Place, pid: u32) -> Self {
         let (paths, left) = match sight {
-            Sight::Birth => (Vec::new(), 0),
-            // Nobody sees that but the process itself.
-            Sight::Flush(_) => (Vec::new(), u64::MAX),
+            Sight::Birth | Sight::Flush(_) => (Vec::new(), 0),
             Sight::Locked => (vec!["state/lock"], 1),
             Sight::Write(count) => (vec!["state/epochs/db"], count),
             Sight::Promise(count) => (vec!["state/last"], count),
