@@ -6,6 +6,34 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+/// Whether what is called `name` is never shown; dots stand between the parts of a name. So is what lies
+/// in something that is never shown. A name of a file is no secret.
+pub fn is_secret(name: &str) -> bool {
+    const SECRETS: [&str; 7] =
+        ["password", "passphrase", "secret", "token", "pem", "headers", "oauthbearer.config"];
+    let name = name.to_ascii_lowercase();
+    if name.ends_with(".file") {
+        return false;
+    }
+    let mut ends = name.match_indices('.').map(|(end, _)| end).chain([name.len()]);
+    ends.any(|end| {
+        let outer = name.get(..end).unwrap_or("");
+        SECRETS.iter().any(|secret| {
+            outer
+                .strip_suffix(secret)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-', '.']))
+        })
+    })
+}
+
+/// The first name of a secret among the words of `text`.
+pub fn secret_in(text: &str) -> Option<&str> {
+    let is_of_name =
+        |letter: char| letter.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&letter);
+    let words = text.split(|letter| !is_of_name(letter)).map(|word| word.trim_matches('.'));
+    words.into_iter().find(|word| is_secret(word))
+}
+
 /// A text that may be a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
@@ -53,5 +81,46 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_their_names() {
+        for (name, expected) in [
+            ("password", true),
+            ("Token", true),
+            ("client_secret", true),
+            ("tokens", false),
+            ("secretary", false),
+            ("headers", true),
+            ("otlp.headers.authorization", true),
+            ("path", false),
+            ("source.in.options.ssl.key.pem", true),
+            ("sasl.oauthbearer.assertion.private.key.passphrase", true),
+            ("sasl.oauthbearer.config", true),
+            ("config", false),
+            ("sasl.password.file", false),
+            ("source.in.options.sasl.password", true),
+            ("source.in.options.sasl.password.x", true),
+            ("sasl.username", false),
+        ] {
+            assert_eq!(is_secret(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_found_among_words() {
+        for (text, expected) in [
+            (r#"options = { "sasl.password" = "X""#, Some("sasl.password")),
+            ("Invalid sasl.oauthbearer.config: Unrecognized", Some("sasl.oauthbearer.config")),
+            ("the password.", Some("password")),
+            ("ssl.ca.location failed: No such file", None),
+        ] {
+            assert_eq!(secret_in(text), expected, "{text}");
+        }
     }
 }

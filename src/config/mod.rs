@@ -32,8 +32,9 @@ pub use settings::Setting;
 pub(crate) use settings::join as setting_path;
 pub use variables::Lookup;
 
+use nilometer_connectors::secret::{is_secret, secret_in};
 use node::{Node, NodeValue};
-use place::{Texts, has_credentials, is_secret, names_secret};
+use place::{Texts, has_credentials};
 use problem::Problems;
 use raw::RawConfig;
 use raw::reader::{FromNode, Reader};
@@ -86,10 +87,10 @@ pub fn load_text(
     let start = (Place::new(file, 0..0), Origin::File);
     let mut root = node::from_table(document.as_table(), start, &place);
     // Also before a secret is replaced: it stands in its text all the same.
-    hide_secrets(&root, &mut texts);
+    hide_secrets(&root, "", &mut texts);
     for set in sets {
         overrides::apply(&mut root, set, &mut texts, &mut problems);
-        hide_secrets(&root, &mut texts);
+        hide_secrets(&root, "", &mut texts);
     }
     variables::interpolate(&mut root, lookup, &mut problems);
     inherit::inherit(&mut root);
@@ -112,19 +113,16 @@ pub fn schema() -> serde_json::Value {
     schema.to_value()
 }
 
-/// Blots out the values of secrets.
-fn hide_secrets(node: &Node, texts: &mut Texts) {
+/// Blots out the values of secrets in `node`, whose name is `path`.
+fn hide_secrets(node: &Node, path: &str, texts: &mut Texts) {
     match &node.value {
         NodeValue::Table(entries) => {
             for entry in entries {
-                if is_secret(&entry.name) {
-                    texts.hide(entry.node.place);
-                } else {
-                    hide_secrets(&entry.node, texts);
-                }
+                hide_secrets(&entry.node, &format!("{path}.{}", entry.name), texts);
             }
         }
-        NodeValue::Array(nodes) => nodes.iter().for_each(|node| hide_secrets(node, texts)),
+        _ if is_secret(path) => texts.hide(node.place),
+        NodeValue::Array(nodes) => nodes.iter().for_each(|node| hide_secrets(node, path, texts)),
         NodeValue::Text(text) if has_credentials(text) => texts.hide(node.place),
         NodeValue::Text(_)
         | NodeValue::Int(_)
@@ -135,15 +133,25 @@ fn hide_secrets(node: &Node, texts: &mut Texts) {
     }
 }
 
-/// Blots out lines that may hold secrets in a text that could not be parsed.
+/// Blots out lines that may hold secrets in a text that could not be parsed, and all lines of a text of
+/// several.
 fn hide_lines(text: &str, file: usize, texts: &mut Texts) {
     let mut start = 0;
+    let mut open: Option<&str> = None;
     for line in text.split_inclusive('\n') {
         let end = start + line.trim_end_matches('\n').len();
-        if (names_secret(line) || has_credentials(line))
-            && let Some(sign) = line.find('=')
-        {
-            texts.hide(Place::new(file, start + sign + 1..end));
+        let sign = line.find('=').filter(|_| secret_in(line).is_some() || has_credentials(line));
+        match (open, sign) {
+            (Some(quotes), _) => {
+                texts.hide(Place::new(file, start..end));
+                open = open.filter(|_| !line.contains(quotes));
+            }
+            (None, Some(sign)) => {
+                texts.hide(Place::new(file, start + sign + 1..end));
+                let quotes = ["\"\"\"", "'''"].into_iter();
+                open = quotes.into_iter().find(|quotes| line.matches(quotes).count() == 1);
+            }
+            (None, None) => {}
         }
         start += line.len();
     }

@@ -5,8 +5,9 @@
 //! argument is a text of its own, so that a mistake in it is shown where it was typed.
 
 use super::node::{self, Entry, Node, NodeValue, Origin};
-use super::place::{Place, Texts, has_credentials, names_secret};
+use super::place::{Place, Texts, has_credentials};
 use super::problem::{Problems, help_on_names};
+use nilometer_connectors::secret::secret_in;
 use toml_edit::Key;
 
 /// Applies the `--set` argument `argument` to the tree.
@@ -23,7 +24,7 @@ pub(crate) fn apply(root: &mut Node, argument: &str, texts: &mut Texts, problems
     };
     let path_place = Place::new(text, 0..path.len());
     let value_place = Place::new(text, path.len() + 1..argument.len());
-    if names_secret(path) || has_credentials(value) {
+    if secret_in(argument).is_some() || has_credentials(value) {
         texts.hide(value_place);
     }
     let segments: Vec<_> = match Key::parse(path) {

@@ -100,21 +100,6 @@ impl Texts {
     }
 }
 
-/// Whether the setting called `name` is never shown.
-pub(crate) fn is_secret(name: &str) -> bool {
-    const SECRETS: [&str; 5] = ["password", "secret", "token", "key.pem", "headers"];
-    let name = name.to_ascii_lowercase();
-    SECRETS.iter().any(|secret| {
-        name.strip_suffix(secret)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-', '.']))
-    })
-}
-
-/// Whether a name of a secret is among the words of `text`.
-pub(crate) fn names_secret(text: &str) -> bool {
-    text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(is_secret)
-}
-
 /// Whether `text` holds a URL with the name and password of somebody.
 pub(crate) fn has_credentials(text: &str) -> bool {
     let rest = text.split_once("://").map(|(_, rest)| rest.split(['"', '\'']).next());
@@ -157,21 +142,6 @@ mod tests {
             ("me@example.org", false),
         ] {
             assert_eq!(has_credentials(text), holds, "{text}");
-        }
-    }
-
-    #[test]
-    fn secrets_are_known_by_their_names() {
-        for (name, expected) in [
-            ("password", true),
-            ("Token", true),
-            ("client_secret", true),
-            ("tokens", false),
-            ("secretary", false),
-            ("headers", true),
-            ("path", false),
-        ] {
-            assert_eq!(is_secret(name), expected, "{name}");
         }
     }
 }

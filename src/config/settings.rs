@@ -1,7 +1,7 @@
 //! The effective settings: every value in force and who gave it, for `plan`.
 
 use super::node::Origin;
-use super::place::is_secret;
+use nilometer_connectors::secret::is_secret;
 use serde_json::Value as Json;
 
 /// One setting in force.
@@ -19,8 +19,7 @@ pub struct Setting {
 impl Setting {
     /// A setting; the value of a secret, or of what is in one, is forgotten.
     pub fn new(path: &[String], value: Json, origin: Origin) -> Self {
-        let is_secret = path.iter().any(|name| is_secret(name));
-        let value = if is_secret { Json::from("***") } else { value };
+        let value = if is_secret(&path.join(".")) { Json::from("***") } else { value };
         Self { path: join(path), value, origin }
     }
 }

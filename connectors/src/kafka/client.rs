@@ -1,7 +1,7 @@
 //! How a client of Kafka is set up: what source and sink share. Values of options may be secrets,
 //! and none is ever printed: not by `Debug`, not in an error.
 
-use crate::secret::{Secret, SecretError};
+use crate::secret::{Secret, SecretError, secret_in};
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::types::RDKafkaErrorCode;
@@ -223,7 +223,13 @@ pub(crate) fn not_made(error: ClientError) -> KafkaError {
             let detail = if has_value { String::new() } else { format!(": {description}") };
             KafkaError::Option { name: name.into(), detail: detail.into() }
         }
-        other => KafkaError::Client(other.to_string().into()),
+        other => {
+            let text = other.to_string();
+            match secret_in(&text) {
+                Some(name) => KafkaError::Option { name: name.into(), detail: "".into() },
+                None => KafkaError::Client(text.into()),
+            }
+        }
     }
 }
 
@@ -319,8 +325,11 @@ mod tests {
         for (name, value, expected) in [
             ("no.such", "geheim", "option `no.such`: librdkafka does not take it"),
             ("fetch.min.bytes", "geheim", "option `fetch.min.bytes`: librdkafka does not take it"),
+            ("sasl.oauthbearer.config", "geheim", "option `sasl.oauthbearer.config`: librdkafka"),
         ] {
-            let config = settings(name, Secret::Text(value.into())).config(&[]).unwrap();
+            let mut config = settings(name, Secret::Text(value.into())).config(&[]).unwrap();
+            config.set("security.protocol", "SASL_PLAINTEXT").set("sasl.mechanism", "OAUTHBEARER");
+            config.set("enable.sasl.oauthbearer.unsecure.jwt", "true");
             let made: Result<BaseConsumer, _> = config.create();
             let message = not_made(made.err().unwrap()).to_string();
             assert!(message.starts_with(expected) && !message.contains(value), "{message}");

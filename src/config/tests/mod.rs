@@ -125,6 +125,9 @@ fn secrets_are_shown_nowhere() {
         "[pipeline]\nuser = 1\nname = { token = \"hunter2\" }\n",
         "[pipeline]\nclient_secret = \"hunter2\"\nname = \n",
         "[[sink]]\nname = \"s\"\npassword = \"hunter2\"\nkind = \"fil\"\n",
+        "[[source]]\n[source.options]\nssl.key.pem = [\"hunter2\"]\n",
+        "[[source]]\n[source.options.sasl]\noauthbearer.config = { x = \"hunter2\" }\n",
+        "[source.options]\nssl.key.pem = \"\"\"\nhunter2\nhunter2",
     ] {
         for sets in [
             vec!["sink.s.api_token=hunter2"],
@@ -132,6 +135,7 @@ fn secrets_are_shown_nowhere() {
             vec!["pipeline.password=x", "pipeline.name=\"q\"", "sink.s.password=x"],
             vec!["pipeline={password=\"hunter2\"}", "pipeline.password=x"],
             vec!["pipeline.password.deep=hunter2", "a..password=hunter2"],
+            vec!["source.0.options={\"sasl.password\"=\"hunter2\""],
         ] {
             let sets: Vec<_> = sets.into_iter().map(str::to_owned).collect();
             let errors = load_text(("p.toml", text), &sets, &|_| None).unwrap_err();

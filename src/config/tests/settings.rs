@@ -45,6 +45,53 @@ fn load(sets: &[&str]) -> Pipeline {
 }
 
 #[test]
+fn secrets_of_clients_are_blotted_out_however_their_names_are_typed() {
+    let text = r#"
+[pipeline]
+name = "p"
+[[source]]
+name = "in"
+kind = "kafka"
+brokers = "127.0.0.1:9092"
+topics = ["t"]
+group = "g"
+format = "json"
+[source.options]
+ssl.key.pem = "hunter2"
+"ssl.key.password" = "hunter2"
+sasl = { password.file = "of/password", oauthbearer.config = "hunter2" }
+[record]
+time = "at"
+fields = { k = "text" }
+[[group]]
+name = "all"
+key = ["k"]
+aggregates = { n = "count()" }
+window = { fixed = "1m" }
+[watermark]
+out_of_orderness = "1s"
+"#;
+    let pipeline = load_text(("p.toml", text), &[], &|_| None).unwrap();
+    let options: Vec<_> = pipeline
+        .settings
+        .iter()
+        .filter_map(|setting| {
+            let name = setting.path.strip_prefix("source.in.options.")?;
+            Some((name, setting.value.as_str().unwrap()))
+        })
+        .collect();
+    assert_eq!(
+        options,
+        [
+            ("ssl.key.pem", "***"),
+            ("\"ssl.key.password\"", "***"),
+            ("sasl.password.file", "of/password"),
+            ("sasl.oauthbearer.config", "***"),
+        ]
+    );
+}
+
+#[test]
 fn a_set_goes_before_a_variable_before_the_file_before_a_default() {
     let sets = ["group.best.top_k.k=7", "pipeline.shards=2", "group.all.window.fixed=2m"];
     let pipeline = load(&sets);

@@ -6,7 +6,9 @@ use super::settings::{TopicPlan, TransactionSettings};
 use super::stamp::{Claim, Stamp};
 use crate::kafka::client::{ClientSettings, KafkaError, not_made};
 use rdkafka::Message;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaErrorCode;
@@ -73,6 +75,17 @@ impl Awaited {
     }
 }
 
+/// A client that logs nothing: what goes wrong comes out of [`read`], and its end is nothing wrong.
+struct Silent;
+
+impl ClientContext for Silent {
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
+    fn error(&self, _: ClientError, _: &str) {}
+}
+
+impl ConsumerContext for Silent {}
+
 /// Reads `topic`: to its end, or, where there is a claim to wait for, until that claim is seen, or one
 /// behind it. Says what the brokers said if they cannot be read from now.
 ///
@@ -92,7 +105,8 @@ pub(crate) fn read(
         ("auto.offset.reset", text("earliest")),
         ("enable.partition.eof", text("true")),
     ];
-    let consumer: BaseConsumer = client.config(&own)?.create().map_err(not_made)?;
+    let consumer: BaseConsumer<Silent> =
+        client.config(&own)?.create_with_context(Silent).map_err(not_made)?;
     let mut places = TopicPartitionList::new();
     places.add_partition_offset(topic, PARTITION, Offset::Beginning).map_err(not_made)?;
     consumer.assign(&places).map_err(not_made)?;
