@@ -115,6 +115,11 @@ fn a_state_that_does_not_fit_is_refused_and_nothing_is_touched() {
     fs::rename(&database, place.path("elsewhere")).unwrap();
     place.refused(&[], 5, "is incomplete: `epochs` is missing; restore the directory from a copy");
     fs::rename(place.path("elsewhere"), &database).unwrap();
+    // Without a word of whose it is: also where nothing says what it must hold.
+    for lost in ["state/pipeline", "state/last"] {
+        fs::remove_file(place.path(lost)).unwrap();
+        place.refused(&[], 5, "is incomplete: `pipeline` is missing; restore the directory");
+    }
     place.write("state/pipeline", "9\nsums\n");
     place.refused(&[], 5, "has format version 9, this program reads 2");
 }

@@ -10,6 +10,7 @@ use nilometer_model::epoch::{Abort, Aborts, Epoch};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -306,6 +307,33 @@ fn an_export_that_is_not_whole_makes_no_state() {
     fs::create_dir(place.path("new")).unwrap();
     place.refused(&["import", "new", "broken.jsonl"], 3, "the export ends here");
     assert_eq!(fs::read_dir(place.path("new")).unwrap().count(), 0);
+}
+
+/// An import that is killed leaves nothing that a run would take for a state that has just begun.
+#[test]
+fn an_import_that_was_cut_off_is_refused() {
+    let place = Place::stored();
+    let export = place.prints(&["state", "export", "state"]);
+    let mut import = place.command(&["state", "import", "new"]);
+    let mut import = import.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // The beginning comes, and the rest is awaited.
+    let mut input = import.stdin.take().unwrap();
+    input.write_all(&export.as_bytes()[..export.len() / 2]).unwrap();
+    while !place.path("new/pipeline").exists() {
+        assert!(import.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    import.kill().unwrap();
+    import.wait().unwrap();
+    let what = "`new` is not whole: an import into it was cut off; delete it and import again";
+    place.refused(&["ls", "new"], 5, what);
+    let run = place.command(&["run", "pipeline.toml", "--state", "new"]).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.code() == Some(5) && said.contains(what), "{said}");
+    fs::remove_dir_all(place.path("new")).unwrap();
+    place.write("export.jsonl", &export);
+    place.prints(&["state", "import", "new", "export.jsonl"]);
+    assert!(place.prints(&["state", "verify", "new"]).contains(" is whole: epoch "));
 }
 
 /// What is remembered of failed runs goes with the state.

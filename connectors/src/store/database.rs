@@ -16,7 +16,7 @@
 //! it is not whole. Where sled's log is damaged sled takes that for its end, and does not say so:
 //! what must be there is therefore written down beside it, and is an error if it is not.
 
-use super::directory::Directory;
+use super::directory::{Directory, PIPELINE};
 use super::frame::{Unusable, checksum, open, open_epoch, seal, seal_epoch};
 use super::packing::{Effort, pack, unpack};
 use super::pages::RowPages;
@@ -83,8 +83,13 @@ impl Database {
     pub fn open(directory: Directory, pipeline: &str) -> Result<Self, StoreError> {
         let begun = Instant::now();
         let (name, promised) = (directory.name(), directory.promised());
+        let is_new = directory.is_new();
         let rows = SledRows::open(directory, pipeline)?;
         let is_mended = rows.is_mended;
+        if is_new && rows.scan(b"c").next().is_some() {
+            // A directory is claimed before anything is committed in it.
+            return Err(StoreError::Incomplete { path: name, missing: PIPELINE });
+        }
         let mut database = Self::over(Box::new(rows), name, promised)?;
         (database.opened_in, database.is_mended) = (begun.elapsed(), is_mended);
         Ok(database)

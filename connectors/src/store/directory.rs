@@ -3,14 +3,16 @@
 //! It holds `lock` (locked as long as a process works on it, with the number of that process),
 //! `pipeline` (format version and name of the pipeline), `epochs` (the database) and `last` (the
 //! number of the epoch that the database must have at least: see [`Directory::promised`]),
-//! `aborts` where a run has failed (see [`AbortFile`]), and `copy` and `fresh` while it is found out whether
+//! `aborts` where a run has failed (see [`AbortFile`]), `import` until a state that is being made is
+//! whole (see [`ImportMark`]), and `copy` and `fresh` while it is found out whether
 //! the database is whole, and it is written anew: `fresh` takes the place of `epochs`, and is it where
 //! that has gone. A directory that holds anything else is refused, and nothing in it is touched.
 
-use super::frame::{self, Unusable, open_epoch, seal_epoch};
+use super::beside::{ABORTS, ABORTS_NEW, AbortFile, IMPORT, ImportMark, replace, sync_folder};
+use super::frame::{open_epoch, seal_epoch};
 use super::look::{Folder, copy_all};
 use super::{STORE_VERSION, StoreError};
-use nilometer_model::epoch::{Aborts, Epoch};
+use nilometer_model::epoch::Epoch;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -30,13 +32,11 @@ pub struct Directory {
 }
 
 const LOCK: &str = "lock";
-const PIPELINE: &str = "pipeline";
+pub(super) const PIPELINE: &str = "pipeline";
 const PIPELINE_NEW: &str = "pipeline.new";
 const EPOCHS: &str = "epochs";
 const LAST: &str = "last";
 const LAST_NEW: &str = "last.new";
-const ABORTS: &str = "aborts";
-const ABORTS_NEW: &str = "aborts.new";
 const COPY: &str = "copy";
 /// The database written anew; whole and durable when `epochs` goes.
 const FRESH: &str = "fresh";
@@ -112,7 +112,7 @@ impl Directory {
         if pipeline.is_none() {
             return Err(StoreError::Missing { path: shown });
         }
-        let aborts = AbortFile { path: path.into(), shown: shown.clone() };
+        let aborts = AbortFile::new(path, &shown);
         let copy = copy_of(path, folder, Facts { shown, pipeline, promised });
         let copy = copy.map_err(|source| StoreError::Copy { path: folder.into(), source })?;
         Ok((copy, aborts))
@@ -170,7 +170,15 @@ impl Directory {
 
     /// The file that tells of runs that have failed.
     pub fn abort_file(&self) -> AbortFile {
-        AbortFile { path: self.path.clone(), shown: self.shown.clone() }
+        AbortFile::new(&self.path, &self.shown)
+    }
+
+    /// The mark that a state is being made here, which is set now.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn mark_import(&self) -> Result<ImportMark, StoreError> {
+        ImportMark::set(&self.path, &self.shown)
     }
 
     fn replace(&self, names: (&str, &str), content: &[u8]) -> Result<(), StoreError> {
@@ -231,74 +239,12 @@ fn finish_swap(path: &Path) -> io::Result<()> {
     Folder::at(fresh).clear()
 }
 
-/// Makes durable which files are in a folder.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
 /// A copy in `folder` of the database in the directory at `path`.
 fn copy_of(path: &Path, folder: &Path, facts: Facts) -> io::Result<Directory> {
     let Facts { shown, pipeline, promised } = facts;
     copy_all(&database_in(path), &folder.join(EPOCHS))?;
     let lock = File::create(folder.join(LOCK))?;
     Ok(Directory { path: folder.into(), shown, _lock: lock, pipeline, promised })
-}
-
-/// The file in a state directory that tells of runs that have failed. It is of use only to whoever
-/// has the directory for itself, and may be written by a process that comes to a bad end: it needs
-/// nothing of the store.
-#[derive(Debug, Clone)]
-pub struct AbortFile {
-    path: PathBuf,
-    /// Of the directory, for people.
-    shown: Box<str>,
-}
-
-impl AbortFile {
-    /// What was written last; nothing if nothing was.
-    ///
-    /// # Errors
-    /// It cannot be read, or is damaged.
-    pub fn read(&self) -> Result<Aborts, StoreError> {
-        let name = self.shown.clone();
-        let value = match fs::read(self.path.join(ABORTS)) {
-            Ok(value) => value,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Aborts::default()),
-            Err(source) => return Err(StoreError::Directory { path: name, source }),
-        };
-        let content = match frame::open(&value) {
-            Ok(content) => content,
-            Err(Unusable::Version(found)) => return Err(StoreError::Version { path: name, found }),
-            Err(Unusable::Damaged) => &[],
-        };
-        postcard::from_bytes(content)
-            .map_err(|_| StoreError::damaged(&name, "`aborts` makes no sense"))
-    }
-
-    /// Writes `aborts` in the place of what was there.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn write(&self, aborts: &Aborts) -> Result<(), StoreError> {
-        // Into memory, of types that all serialise: nothing can fail.
-        let content = postcard::to_stdvec(aborts).unwrap_or_default();
-        replace((&self.path, &self.shown), (ABORTS_NEW, ABORTS), &frame::seal(&content))
-    }
-}
-
-/// Puts `content` in the place of a file of `directory`, whole or not at all; people know it as `shown`.
-fn replace(
-    (directory, shown): (&Path, &str),
-    (new, name): (&str, &str),
-    content: &[u8],
-) -> Result<(), StoreError> {
-    let write = || -> io::Result<()> {
-        let mut file = File::create(directory.join(new))?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(directory.join(new), directory.join(name))
-    };
-    write().map_err(|source| StoreError::io(shown, source))
 }
 
 /// There must be a directory with something in it.
@@ -326,8 +272,10 @@ fn check_names(path: &Path) -> Result<(), StoreError> {
 fn facts(path: &Path) -> Result<(Option<Box<str>>, Epoch), StoreError> {
     let incomplete =
         |missing| StoreError::Incomplete { path: path.to_string_lossy().into(), missing };
-    // Without an owner it was killed before it was claimed: the database says whether it holds
-    // anything.
+    if ImportMark::is_set(path) {
+        return Err(StoreError::HalfImported { path: path.to_string_lossy().into() });
+    }
+    // Without an owner it was killed before it was claimed, and holds nothing.
     let owner = owner(path)?;
     if owner.is_some() && !database_in(path).join("db").exists() {
         return Err(incomplete(EPOCHS));
@@ -336,7 +284,11 @@ fn facts(path: &Path) -> Result<(Option<Box<str>>, Epoch), StoreError> {
     if owner.is_some() && promised.is_none() {
         return Err(incomplete(LAST));
     }
-    Ok((owner, promised.unwrap_or(Epoch::NONE)))
+    let promised = promised.unwrap_or(Epoch::NONE);
+    if owner.is_none() && promised > Epoch::NONE {
+        return Err(incomplete(PIPELINE));
+    }
+    Ok((owner, promised))
 }
 
 /// Something in the directory that is no part of a state.
@@ -344,8 +296,19 @@ fn stranger(path: &Path) -> io::Result<Option<Box<str>>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         let name = name.to_string_lossy();
-        let known =
-            [LOCK, PIPELINE, PIPELINE_NEW, EPOCHS, LAST, LAST_NEW, ABORTS, ABORTS_NEW, COPY, FRESH];
+        let known = [
+            LOCK,
+            PIPELINE,
+            PIPELINE_NEW,
+            EPOCHS,
+            LAST,
+            LAST_NEW,
+            ABORTS,
+            ABORTS_NEW,
+            COPY,
+            FRESH,
+            IMPORT,
+        ];
         if !known.contains(&&*name) {
             return Ok(Some((*name).into()));
         }

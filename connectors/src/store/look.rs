@@ -4,8 +4,9 @@
 //! overwrites what lies behind. So it is copied, and the copy is opened. Invariant: of the state itself
 //! nothing is written but the number of this process into its lock, which is held while it is copied.
 
+use super::beside::AbortFile;
 use super::database::Database;
-use super::directory::{AbortFile, Directory};
+use super::directory::Directory;
 use super::trial::on_trial;
 use super::{Store, StoreError};
 use std::fs::{self, File};

@@ -5,6 +5,7 @@
 //! pieces of the log stay as long as later epochs build on them. [`database`] keeps epochs as rows, on
 //! disk, or in [`memory`], which loses what was not flushed when it is told to crash.
 
+mod beside;
 pub mod database;
 mod directory;
 mod examination;
@@ -18,7 +19,8 @@ mod rows;
 mod sled_rows;
 mod trial;
 
-pub use directory::{AbortFile, Directory};
+pub use beside::{AbortFile, ImportMark};
+pub use directory::Directory;
 pub use examination::Examination;
 pub use look::Look;
 pub use trial::{panic_text, takes_panic};
@@ -195,6 +197,14 @@ pub enum StoreError {
         path: Box<str>,
         /// What is missing.
         missing: &'static str,
+    },
+    /// An import into it was cut off.
+    #[error(
+        "the state directory `{path}` is not whole: an import into it was cut off; delete it and import again"
+    )]
+    HalfImported {
+        /// Path as the user wrote it.
+        path: Box<str>,
     },
     /// It is the state of another pipeline.
     #[error(

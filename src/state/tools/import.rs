@@ -1,7 +1,7 @@
 //! `nilometer state import`: a state made of what `nilometer state export` has written.
 //!
 //! Invariant: a state is made of all of it, or none is. Nothing is durable before the last line has
-//! said that all have come.
+//! said that all have come, and what is there before is marked as not whole.
 
 use super::lines::{EXPORT_VERSION, End, Entry, Head, Line, Part, from_hex};
 use super::opened::layouts;
@@ -35,10 +35,11 @@ pub(super) fn execute(args: &ImportArgs) -> Result<(), ToolError> {
     let head = head(&mut lines)?;
     let was_there = args.dir.exists();
     let directory = Directory::new(&args.dir, &head.pipeline)?;
-    let aborts = directory.abort_file();
+    let (aborts, mark) = (directory.abort_file(), directory.mark_import()?);
     let imported = Database::open(directory, &head.pipeline)
         .map_err(ToolError::from)
-        .and_then(|store| import(store, &mut lines, (&head, &aborts)));
+        .and_then(|store| import(store, &mut lines, (&head, &aborts)))
+        .and_then(|entries| mark.remove().map(|()| entries).map_err(ToolError::from));
     match imported {
         Ok(entries) => {
             let Head { epoch, pipeline, .. } = &head;
