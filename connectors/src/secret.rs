@@ -7,13 +7,18 @@ use std::io;
 use std::path::PathBuf;
 
 /// Whether what is called `name` is never shown; dots stand between the parts of a name. So is what lies
-/// in something that is never shown. A name of a file is no secret.
+/// in something that is never shown, and whatever is set of SASL but how and as whom: a password under a
+/// name with a slip in it is one. A name of a file is no secret.
 pub fn is_secret(name: &str) -> bool {
-    const SECRETS: [&str; 7] =
-        ["password", "passphrase", "secret", "token", "pem", "headers", "oauthbearer.config"];
+    const SECRETS: [&str; 6] = ["password", "passphrase", "secret", "token", "pem", "headers"];
+    const SHOWN_OF_SASL: [&str; 3] = ["mechanism", "username", "kerberos."];
     let name = name.to_ascii_lowercase();
     if name.ends_with(".file") {
         return false;
+    }
+    let sasl = name.strip_prefix("sasl.").or_else(|| name.split_once(".sasl.").map(|(_, of)| of));
+    if sasl.is_some_and(|sasl| !SHOWN_OF_SASL.iter().any(|shown| sasl.starts_with(shown))) {
+        return true;
     }
     let mut ends = name.match_indices('.').map(|(end, _)| end).chain([name.len()]);
     ends.any(|end| {
@@ -107,6 +112,9 @@ mod tests {
             ("source.in.options.sasl.password", true),
             ("source.in.options.sasl.password.x", true),
             ("sasl.username", false),
+            ("source.in.options.sasl.mechanisms", false),
+            ("sasl.kerberos.principal", false),
+            ("sink.out.options.sasl.pasword", true),
         ] {
             assert_eq!(is_secret(name), expected, "{name}");
         }

@@ -1,6 +1,7 @@
 //! What the client's callbacks hear: they only note it, and the loop of the poller acts on it, since
 //! a callback that waits would keep the client from answering the brokers.
 
+use super::client::without_secrets;
 use super::statistics::Statistics;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -58,7 +59,7 @@ impl ClientContext for Ears {
     }
 
     fn error(&self, _: KafkaError, reason: &str) {
-        self.lock().reason = reason.into();
+        self.lock().reason = without_secrets(reason);
     }
 }
 

@@ -4,9 +4,10 @@
 //! that was taken away) is told of once and waited for; what cannot is an error at the start.
 
 use super::settings::{KafkaSinkSettings, TopicPlan};
-use crate::kafka::client::{KafkaError, Trouble, not_made};
+use crate::kafka::client::{KafkaError, Trouble, not_made, without_secrets};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::{ClientContext, DefaultClientContext};
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, DeliveryResult, Producer, ProducerContext};
@@ -61,6 +62,9 @@ impl Listener {
 }
 
 impl ClientContext for Listener {
+    /// Whatever matters comes as an error, too.
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
     fn error(&self, error: ClientError, reason: &str) {
         let Some(code) = error.rdkafka_error_code() else { return };
         let mut heard = self.lock();
@@ -68,7 +72,7 @@ impl ClientContext for Listener {
         let is_refused =
             |(code, _): &(RDKafkaErrorCode, String)| Trouble::of(*code) == Trouble::Refused;
         if !heard.error.as_ref().is_some_and(is_refused) {
-            heard.error = Some((code, reason.to_owned()));
+            heard.error = Some((code, without_secrets(reason)));
         }
     }
 }
