@@ -285,26 +285,27 @@ impl Cold {
         self.shares.get(number)?.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes all keys out of the page that is due first, if one of them is due: the others will be
-    /// soon. If none is, the page is due later from here on.
-    pub(crate) fn take_due(&mut self, is_due: impl Fn(EventTime) -> bool) -> Vec<Entry> {
-        let Some((_, slot)) = self.deadlines.first().copied() else { return Vec::new() };
-        self.take_if(slot, |wants| wants.deadline.is_some_and(&is_due))
+    /// Takes all keys out of the page that is due first, if one of them is due then: the others will be
+    /// soon. If none is, those that were have come back, and the page is due later from here on: so no
+    /// page comes before another one that is due before it.
+    pub(crate) fn take_due(&mut self) -> Vec<Entry> {
+        let Some((first, slot)) = self.deadlines.first().copied() else { return Vec::new() };
+        self.take_if(slot, |wants| wants.deadline.is_some_and(|deadline| deadline <= first))
     }
 
     /// As [`Cold::take_due`], by the clock.
-    pub(crate) fn take_ticking(&mut self, until: ProcessingTime) -> Vec<Entry> {
-        let Some((_, slot)) = self.ticks.first().copied() else { return Vec::new() };
-        self.take_if(slot, |wants| wants.tick.is_some_and(|tick| tick <= until))
+    pub(crate) fn take_ticking(&mut self) -> Vec<Entry> {
+        let Some((first, slot)) = self.ticks.first().copied() else { return Vec::new() };
+        self.take_if(slot, |wants| wants.tick.is_some_and(|tick| tick <= first))
     }
 
     /// As [`Cold::take_due`], by the second watermark of that number.
-    pub(crate) fn take_shared(&mut self, number: usize, until: EventTime) -> Vec<Entry> {
+    pub(crate) fn take_shared(&mut self, number: usize) -> Vec<Entry> {
         let first = self.shares.get(number).and_then(|pages| pages.first());
-        let Some((_, slot)) = first.copied() else { return Vec::new() };
+        let Some((first, slot)) = first.copied() else { return Vec::new() };
         self.take_if(slot, |wants| {
             let deadline = wants.shares.get(number).copied().flatten();
-            deadline.is_some_and(|deadline| deadline <= until)
+            deadline.is_some_and(|deadline| deadline <= first)
         })
     }
 

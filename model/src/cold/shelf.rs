@@ -122,7 +122,7 @@ pub(crate) trait Chills: Keyed + Sized {
         self.recall_while(until, |cold| {
             let next = cold.next_deadline()?;
             let is_first = is_due(next) && hot.is_none_or(|hot| next < hot);
-            is_first.then(|| cold.take_due(&is_due))
+            is_first.then(|| cold.take_due())
         });
     }
 
@@ -136,7 +136,7 @@ pub(crate) trait Chills: Keyed + Sized {
         self.recall_while(until, |cold| {
             let next = cold.next_tick()?;
             let is_first = next <= now && hot.is_none_or(|hot| next < hot);
-            is_first.then(|| cold.take_ticking(now))
+            is_first.then(|| cold.take_ticking())
         });
     }
 
@@ -145,7 +145,7 @@ pub(crate) trait Chills: Keyed + Sized {
     fn recall_shared(&mut self, (number, share): (usize, EventTime), until: EventTime) -> bool {
         let entries = self.recall_while(until, |cold| {
             let next = cold.next_share(number)?;
-            (next <= share).then(|| cold.take_shared(number, share))
+            (next <= share).then(|| cold.take_shared(number))
         });
         !entries.is_empty()
     }

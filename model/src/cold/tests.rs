@@ -97,20 +97,20 @@ proptest! {
                 }
                 Step::Due(until) => take_all_due(
                     |cold| cold.next_deadline().is_some_and(|due| due <= at(until)),
-                    |cold| cold.take_due(|due| due <= at(until)),
+                    Cold::take_due,
                     &mut cold,
                 ),
                 Step::Tick(until) => {
                     let until = ProcessingTime::from_millis(until);
                     take_all_due(
                         |cold| cold.next_tick().is_some_and(|due| due <= until),
-                        |cold| cold.take_ticking(until),
+                        Cold::take_ticking,
                         &mut cold,
                     )
                 }
                 Step::Share(until) => take_all_due(
                     |cold| cold.next_share(1).is_some_and(|due| due <= at(until)),
-                    |cold| cold.take_shared(1, at(until)),
+                    |cold| cold.take_shared(1),
                     &mut cold,
                 ),
                 Step::All => {
@@ -204,7 +204,7 @@ fn pages_hold_keys_of_one_group_that_are_due_together_and_go_with_their_last_key
     assert!(cold.page_bytes() > 21_000 && cold.memory() < 4_000, "{}", cold.memory());
     assert_eq!(cold.next_deadline(), Some(at(1)));
     for _ in 0..3 {
-        assert_eq!(cold.take_due(|due| due <= at(1)).len(), 5);
+        assert_eq!(cold.take_due().len(), 5);
     }
     assert_eq!(cold.next_deadline(), Some(at(41)));
     let gone = cold.take_gone();
@@ -214,7 +214,21 @@ fn pages_hold_keys_of_one_group_that_are_due_together_and_go_with_their_last_key
     }
     // A page that the store has lost.
     pages.retain(&BTreeSet::new()).unwrap();
-    assert_eq!(cold.take_due(|due| due <= at(41)), []);
+    assert_eq!(cold.take_due(), []);
     assert!(cold.failure().is_some_and(|error| error.to_string().contains("is damaged")));
     assert_eq!(cold.take(3, |_| true), None, "nothing is found in a state that is none");
+}
+
+/// A page whose first key has come back is due when the next one of it is, and comes in its turn.
+#[test]
+fn pages_come_in_the_order_of_what_is_left_in_them() {
+    let mut cold = Cold::new(Arc::new(MemoryPages::default()), 2);
+    cold.shelve(vec![entry(3, 3, 0), entry(6, 80, 0)]);
+    cold.shelve(vec![entry(1, 5, 0)]);
+    assert!(cold.take(3, |_| true).is_some());
+    let mut deadlines = Vec::new();
+    while !cold.is_empty() {
+        deadlines.extend(cold.take_due().into_iter().map(|entry| entry.wants.deadline));
+    }
+    assert_eq!(deadlines, [5, 80].map(|deadline| Some(at(deadline))));
 }
