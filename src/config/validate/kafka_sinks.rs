@@ -170,7 +170,7 @@ fn not_blank(text: &Given<String>, what: &str, problems: &mut Problems) {
 }
 
 /// What Kafka takes for the name of a topic.
-fn check_topic(topic: &Spanned<String>, problems: &mut Problems) {
+pub(super) fn check_topic(topic: &Spanned<String>, problems: &mut Problems) {
     let is_known = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     let name = topic.value.as_str();
     if name.len() > 249 || name == "." || name == ".." || !name.chars().all(is_known) {

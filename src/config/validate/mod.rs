@@ -20,6 +20,7 @@ mod results;
 mod sequences;
 mod state;
 mod telemetry;
+mod topics;
 mod triggers;
 mod watermarks;
 mod windows;
@@ -58,6 +59,7 @@ pub(crate) fn validate(
     let admin = telemetry::admin(raw, problems);
     let telemetry = telemetry::telemetry(raw, problems);
     let dead_letters = kafka_sinks::dead_letters(raw, problems);
+    topics::check(raw, problems);
     if let Some(name) = raw.pipeline.value().and_then(|pipeline| pipeline.name.get()) {
         names::check_word(&name.value, "pipeline", name.place, problems);
     }
