@@ -18,17 +18,24 @@ fail() {
     exit 2
 }
 
+usage="usage: docker/build.sh [--profile NAME | --program FILE] DEST"
 profile=release
 program=""
-while [ $# -gt 1 ]; do
+while [[ ${1:-} == -* ]]; do
     case $1 in
-    --profile) profile=$2 ;;
-    --program) program=$2 ;;
+    -h | --help)
+        echo "$usage"
+        exit
+        ;;
+    --profile) profile=${2:?$usage} ;;
+    --program) program=${2:?$usage} ;;
     *) fail "unknown option $1" ;;
     esac
     shift 2
 done
-dest=${1:?usage: docker/build.sh [--profile NAME | --program FILE] DEST}
+[ $# = 1 ] || fail "$usage"
+# Also where the build goes elsewhere.
+dest=$(realpath --canonicalize-missing -- "$1")
 
 if [ -z "$program" ]; then
     cd "$here"

@@ -116,6 +116,14 @@ fn the_build_takes_no_program_that_is_not_there() {
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(said(&output).contains(expected), "{}", said(&output));
     }
+    // Asked for help it builds nothing, and where it is to build it must be told.
+    for (args, code) in [(&["--help"][..], 0), (&[], 2), (&["a", "b"], 2)] {
+        let script = root().join("docker/build.sh");
+        let output = Command::new(script).args(args).current_dir(tree.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+        let text = [output.stdout, output.stderr].concat();
+        assert!(String::from_utf8_lossy(&text).contains("usage: docker/build.sh"), "{args:?}");
+    }
     assert!(std::fs::read_dir(tree.path()).unwrap().next().is_none());
 }
 
@@ -193,6 +201,10 @@ fn compose_file_image_and_pipeline_speak_of_the_same() {
         assert_eq!(services[service]["read_only"], true, "{service}");
         assert_eq!(services[service]["cap_drop"], Json::from(vec!["ALL"]), "{service}");
     }
+    // The broker writes to its volume.
+    let kafka = &services["kafka"];
+    let place = format!("broker:{}", kafka["environment"]["KAFKA_LOG_DIRS"].as_str().unwrap());
+    assert_eq!(kafka["volumes"], Json::from(vec![place]));
     // Nothing is open beyond this machine, and nothing runs as root.
     for port in services["kafka"]["ports"].as_array().unwrap() {
         assert!(port.as_str().unwrap().starts_with("127.0.0.1:"), "{port}");

@@ -218,7 +218,11 @@ fn what_is_not_there_is_said() {
         (&["verify", "empty"], 5, "there is no state in `empty`"),
         (&["ls", "."], 5, "and no state of nilometer"),
         (&["get", "state", "by_use"], 2, "no stage `by_use`; it has connections, by_user, "),
-        (&["get", "state", "by_user", "u1"], 2, "`u1` is no field of the key of stage `by_user`"),
+        (
+            &["get", "state", "by_user", "u1"],
+            2,
+            "`u1` is no FIELD=VALUE of the key of stage `by_user`",
+        ),
         (&["get", "state", "by_user", "v=1"], 2, "give some of host, user, as FIELD=VALUE"),
         (&["get", "state", "by_user", "user=x"], 1, "stage `by_user` holds no such key"),
         (&["import", "state", "first.ndjson"], 3, "line 1 of `first.ndjson`: this is no export"),

@@ -150,7 +150,7 @@ pub enum ToolError {
     },
     /// A part of the key is no part of it.
     #[error(
-        "`{given}` is no field of the key of stage `{stage}`; give some of {}, as FIELD=VALUE",
+        "`{given}` is no FIELD=VALUE of the key of stage `{stage}`; its fields are {}",
         fields.join(", ")
     )]
     KeyField {
