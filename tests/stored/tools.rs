@@ -223,7 +223,7 @@ fn what_is_not_there_is_said() {
             2,
             "`u1` is no FIELD=VALUE of the key of stage `by_user`",
         ),
-        (&["get", "state", "by_user", "v=1"], 2, "give some of host, user, as FIELD=VALUE"),
+        (&["get", "state", "by_user", "v=1"], 2, "by_user`; its fields are host, user"),
         (&["get", "state", "by_user", "user=x"], 1, "stage `by_user` holds no such key"),
         (&["import", "state", "first.ndjson"], 3, "line 1 of `first.ndjson`: this is no export"),
         (&["import", "new", "missing"], 3, "cannot read `missing`"),
