@@ -97,7 +97,8 @@ impl Printed for Report {
              epochs            {}, {} each before packing, the longest pause {:.1} ms\n\
              \n\
              with {} of memory for state that takes {}\n\
-             every key once    {} records/s, {} keys came back, the longest pause {:.1} ms\n\
+             every key once    {} records/s: {:.2} of the speed without a state\n\
+             \x20                 {} keys came back, the longest pause {:.1} ms\n\
              on disk           {:.0} bytes a key\n\
              restart           {:.2} s\n\
              one key in 100    {} records/s\n\
@@ -123,6 +124,7 @@ impl Printed for Report {
             megabytes(tight.budget as f64),
             megabytes(tight.state_bytes as f64),
             millions(tight.records_per_second),
+            tight.records_per_second / self.off_records_per_second,
             grouped(tight.came as f64),
             tight.pause_max_ms,
             tight.disk_bytes_per_key,
