@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Sessions that end soon, and small pieces.
 const SOURCE: &str = "nodes = 2
-options = { \"session.timeout.ms\" = 6000, \"heartbeat.interval.ms\" = 300, \"fetch.message.max.bytes\" = 10000 }
+options = { \"session.timeout.ms\" = 6000, \"heartbeat.interval.ms\" = 300, \"fetch.message.max.bytes\" = 10000, \"topic.metadata.refresh.interval.ms\" = 500 }
 [source.watermark]
 kind = \"bounded\"
 out_of_orderness = \"1s\"";
@@ -24,10 +24,11 @@ in_flight_records = 2000
 /// Partitions of the topics.
 const PARTITIONS: i32 = 6;
 
-/// Nodes over topic `name`, and what they have been given to read.
+/// Nodes over topics, and what they have been given to read.
 struct Nodes {
     broker: &'static Broker,
     name: &'static str,
+    topics: Vec<String>,
     pipeline: String,
     book: Book,
     produced: usize,
@@ -35,14 +36,23 @@ struct Nodes {
 }
 
 impl Nodes {
+    /// Over topic `name`.
     fn over(name: &'static str) -> Self {
+        Self::over_all(name, &[(name, PARTITIONS)])
+    }
+
+    /// Over these topics, each with so many partitions.
+    fn over_all(name: &'static str, topics: &[(&str, i32)]) -> Self {
         let broker = Broker::shared();
-        broker.topic(name, PARTITIONS);
+        topics.iter().for_each(|(topic, partitions)| broker.topic(topic, *partitions));
         broker.topic(&format!("{name}-sums"), 2);
+        let topics: Vec<_> = topics.iter().map(|(topic, _)| (*topic).to_owned()).collect();
         let pipeline = sums_to_topic(&broker.address, name, (SOURCE, "")) + MORE;
-        let pipeline = pipeline.replace("shards = 2", "shards = 2\nshard_by = [\"k\"]");
+        let pipeline = pipeline
+            .replace("shards = 2", "shards = 2\nshard_by = [\"k\"]")
+            .replace(&format!("topics = [\"{name}\"]"), &format!("topics = {topics:?}"));
         let out = broker.follow(&format!("{name}-sums"));
-        Self { broker, name, pipeline, book: Book::default(), produced: 0, out }
+        Self { broker, name, topics, pipeline, book: Book::default(), produced: 0, out }
     }
 
     fn place(&self) -> Place {
@@ -55,11 +65,17 @@ impl Nodes {
         place.start(&["--set", &set("source"), "--set", &set("sink")])
     }
 
-    /// `count` more records, evenly over the partitions.
+    /// `count` more records, evenly over the partitions and topics.
     fn put(&mut self, count: i64) {
         let first = i64::try_from(self.book.values.len()).unwrap();
         self.book.fill_by_key(PARTITIONS, (first, count));
-        self.broker.produce(self.name, &self.book.records()[self.produced..]);
+        let (records, apart) = (self.book.records(), usize::try_from(PARTITIONS).unwrap());
+        for (number, topic) in self.topics.iter().enumerate() {
+            let ours = records.iter().enumerate().skip(self.produced);
+            let ours = ours.filter(|(at, _)| at / apart % self.topics.len() == number);
+            let ours: Vec<_> = ours.map(|(_, record)| *record).collect();
+            self.broker.produce(topic, &ours);
+        }
         self.produced = self.book.values.len();
     }
 
@@ -84,18 +100,24 @@ impl Nodes {
         format!("{}-readers", self.name)
     }
 
-    /// Offsets by partition.
+    /// Offsets by partition of the first topic.
     fn committed(&self) -> Vec<Option<i64>> {
-        self.broker.committed(&self.group(), self.name, PARTITIONS)
+        self.broker.committed(&self.group(), &self.topics[0], PARTITIONS)
     }
 
     fn members(&self) -> usize {
         self.broker.members(&self.group())
     }
 
-    /// The nodes that the group says to have each partition.
+    /// The nodes that the group says to have each partition, which are the same in each topic.
     fn owners(&self) -> Vec<String> {
-        let noted = self.broker.committed_as(&self.group(), self.name, PARTITIONS);
+        let owners = self.owners_of(&self.topics[0]);
+        self.topics.iter().for_each(|topic| assert_eq!(self.owners_of(topic), owners, "{topic}"));
+        owners
+    }
+
+    fn owners_of(&self, topic: &str) -> Vec<String> {
+        let noted = self.broker.committed_as(&self.group(), topic, PARTITIONS);
         noted.iter().map(|(_, note)| note.split('/').next().unwrap().to_owned()).collect()
     }
 }
@@ -134,6 +156,49 @@ fn two_nodes_share_the_work_and_whoever_is_killed_gets_its_part_back() {
     assert_eq!(partitions(&places[1]), ["shared/3", "shared/4", "shared/5"]);
     let read = places.map(|place| place.summary()["records"]["accepted"].as_i64().unwrap());
     assert_eq!(read, [48_000, 48_000], "each record once");
+}
+
+/// Each result is of records of both topics. In the end one of them gets a partition that the other
+/// lacks.
+#[test]
+fn nodes_keep_what_belongs_together_of_several_topics() {
+    let mut nodes = Nodes::over_all("joined", &[("joined-x", 6), ("joined-y", 6)]);
+    nodes.put(9_000);
+    let places = [nodes.place(), nodes.place()];
+    let mut a = nodes.start("a", &places[0]);
+    a.hear("group `joined-readers` has 1 of 2 nodes");
+    let mut b = nodes.start("b", &places[1]);
+    b.until("it reads", || !nodes.results().is_empty());
+    b.kill();
+    nodes.put(6_000);
+    let b = nodes.start("b", &places[1]);
+    a.until("all is out", || nodes.is_all_out());
+    assert_eq!(nodes.owners(), ["a", "a", "a", "b", "b", "b"]);
+    nodes.broker.grow("joined-y", 7);
+    let uneven = "its topics have different numbers of partitions (`joined-x` 6, `joined-y` 7)";
+    for (node, place, first) in [(a, &places[0], 0), (b, &places[1], 3)] {
+        let said = node.end(3);
+        assert!(said.contains(uneven), "{said}");
+        let theirs = |topic| (first..first + 3).map(move |at| format!("joined-{topic}/{at}"));
+        let mut read = partitions(place);
+        read.sort();
+        assert_eq!(read, theirs("x").chain(theirs("y")).collect::<Vec<_>>());
+        assert_eq!(place.summary()["records"]["accepted"], 7_500, "each record once");
+    }
+}
+
+/// Whichever partitions of them a node has been given: here one of them has none of the second topic.
+#[test]
+fn nodes_refuse_topics_with_different_numbers_of_partitions() {
+    let mut nodes = Nodes::over_all("uneven", &[("uneven-x", 6), ("uneven-y", 1)]);
+    let uneven = "its topics have different numbers of partitions (`uneven-x` 6, `uneven-y` 1)";
+    let places = [nodes.place(), nodes.place()];
+    let running = [nodes.start("a", &places[0]), nodes.start("b", &places[1])];
+    for said in running.map(|node| node.end(3)) {
+        assert!(said.contains(uneven) && said.contains("let one node read them"), "{said}");
+    }
+    assert_eq!(nodes.owners_of("uneven-x"), [""; 6], "nothing is claimed");
+    assert_eq!(nodes.results(), Results::new());
 }
 
 #[test]

@@ -133,6 +133,14 @@ fn a_right_that_is_taken_away_holds_up_and_loses_nothing() {
         run.until("all is out", || is_out(&book, end));
         run.until("nothing is held up", || health(&address).ends_with(WELL));
     }
+    // Nothing comes, and the topic can be seen all the while: nobody says that it may be read again.
+    change(&inside, (TOPIC, "rights", DESCRIBE), true);
+    change(&inside, RIGHTS[0], false);
+    run.until("it is shown", || health(&address).contains("Topic authorization failed"));
+    run.said.clear();
+    change(&inside, RIGHTS[0], true);
+    run.hear("goes on");
+    run.until("nothing is held up", || health(&address).ends_with(WELL));
     run.stop();
     assert_eq!(place.summary()["records"]["accepted"], records);
 }

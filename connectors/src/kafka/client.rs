@@ -170,6 +170,16 @@ pub enum KafkaError {
         /// This node.
         instance: Box<str>,
     },
+    /// Several nodes read topics that do not have the same number of partitions.
+    #[error(
+        "group `{group}` is read by several nodes, and its topics have different numbers of partitions ({topics}): the records of one key would be at different nodes; give each topic the same number, and read it all anew, as another group and from a new state; or let one node read them (`nodes = 1`)"
+    )]
+    Uneven {
+        /// The topics, and how many each has.
+        topics: Box<str>,
+        /// The group.
+        group: Box<str>,
+    },
     /// Partitions were given to another reader of the group.
     #[error(
         "partitions {partitions} were taken away: another reader has joined group `{group}`, or the topic is gone; one process reads a group"

@@ -5,6 +5,7 @@
 //! partition is read by the node that has its state; one that nobody has is claimed first, by a node
 //! that the group gives it to while all nodes are there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,6 +59,54 @@ impl Share {
             Some(_) if owner.is_some() => Self::Read,
             Some(_) => Self::Claim,
         }
+    }
+}
+
+/// What a group says of itself, while nothing in it changes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// How many nodes are in it.
+    pub(crate) members: usize,
+    /// How many partitions of each topic they have been given, all together.
+    partitions: BTreeMap<String, usize>,
+}
+
+impl Group {
+    /// Of what each member has been given, as the protocol of consumers writes it.
+    pub(crate) fn of<'a>(given: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut group = Self { members: 0, partitions: BTreeMap::new() };
+        for given in given {
+            group.members += 1;
+            // Behind what cannot be read nothing is known.
+            group.add(given);
+        }
+        group
+    }
+
+    /// Adds the partitions of a member: a version, then by topic its name and their numbers.
+    fn add(&mut self, given: &[u8]) -> Option<()> {
+        let (_version, given) = given.split_first_chunk::<2>()?;
+        let (topics, mut given) = given.split_first_chunk::<4>()?;
+        for _ in 0..u32::from_be_bytes(*topics) {
+            let (length, rest) = given.split_first_chunk::<2>()?;
+            let (name, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+            let (count, rest) = rest.split_first_chunk::<4>()?;
+            let count = usize::try_from(u32::from_be_bytes(*count)).ok()?;
+            given = rest.get(count.checked_mul(4)?..)?;
+            *self.partitions.entry(String::from_utf8_lossy(name).into()).or_default() += count;
+        }
+        Some(())
+    }
+
+    /// The topics and how many partitions each has, if those are not as many of each: then the records
+    /// of one key would lie at several nodes.
+    pub(crate) fn uneven(&self) -> Option<String> {
+        let mut counts = self.partitions.values();
+        let first = counts.next()?;
+        counts.any(|count| count != first).then(|| {
+            let told = self.partitions.iter().map(|(topic, count)| format!("`{topic}` {count}"));
+            told.collect::<Vec<_>>().join(", ")
+        })
     }
 }
 
@@ -140,6 +189,37 @@ mod tests {
         ] {
             let facts = Facts { is_known, knows_any, owner, instance: "a", nodes: 2, members };
             assert_eq!(Share::of(&facts), expected, "{facts:?}");
+        }
+    }
+
+    /// The bytes are those of the protocol: version 1, the topics, and no data of the user's.
+    #[test]
+    fn topics_that_do_not_go_together_are_told() {
+        let of = |topics: &[(&str, &[u8])]| {
+            let mut given = vec![0, 1, 0, 0, 0, u8::try_from(topics.len()).unwrap()];
+            for (topic, partitions) in topics {
+                given.extend([0, u8::try_from(topic.len()).unwrap()]);
+                given.extend(topic.as_bytes());
+                given.extend([0, 0, 0, u8::try_from(partitions.len()).unwrap()]);
+                partitions.iter().for_each(|partition| given.extend([0, 0, 0, *partition]));
+            }
+            given.extend([0xff; 4]);
+            given
+        };
+        let (a, b) = (of(&[("x", &[0, 1]), ("y", &[0])]), of(&[("y", &[1]), ("z", &[0])]));
+        for (given, uneven) in [
+            (vec![], None),
+            (vec![of(&[("x", &[0, 1, 2])])], None),
+            (vec![of(&[("x", &[0])]), of(&[("x", &[1, 2])]), of(&[])], None),
+            (vec![of(&[("x", &[0]), ("y", &[0])]), of(&[("x", &[1]), ("y", &[1])])], None),
+            (vec![a.clone()], Some("`x` 2, `y` 1")),
+            (vec![a.clone(), b], Some("`x` 2, `y` 2, `z` 1")),
+            // Cut off, or nothing at all.
+            (vec![a[..14].to_vec(), Vec::new()], None),
+        ] {
+            let group = Group::of(given.iter().map(Vec::as_slice));
+            assert_eq!(group.members, given.len(), "{given:?}");
+            assert_eq!(group.uneven().as_deref(), uneven, "{given:?}");
         }
     }
 

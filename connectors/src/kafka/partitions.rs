@@ -45,13 +45,18 @@ pub(crate) struct Place {
 }
 
 impl Log {
-    /// Where to go on in the log behind what was read up to `next`.
-    pub(crate) fn go_on(self, next: i64) -> Place {
+    /// Where to go on in the log behind what was read up to `next`, if reading ends at `until`. Behind
+    /// that nothing is missed.
+    pub(crate) fn go_on(self, next: i64, until: Option<i64>) -> Place {
+        if until.is_some_and(|until| next >= until) {
+            return Place { next, lost: 0, is_another: false };
+        }
         if next > self.high {
             return Place { next: self.low, lost: 0, is_another: true };
         }
-        let lost = u64::try_from(self.low.saturating_sub(next)).unwrap_or(0);
-        Place { next: next.max(self.low), lost, is_another: false }
+        let low = until.map_or(self.low, |until| self.low.min(until));
+        let lost = u64::try_from(low.saturating_sub(next)).unwrap_or(0);
+        Place { next: next.max(low), lost, is_another: false }
     }
 
     /// Where to begin, if the first record that is late enough is at `found`; `None` if none is, or
@@ -81,15 +86,25 @@ mod tests {
 
     #[test]
     fn what_the_broker_no_longer_has_is_counted() {
-        for (next, expected, lost, is_another) in [
-            (99, 100, 1, false),
-            (0, 100, 100, false),
-            (100, 100, 0, false),
-            (150, 150, 0, false),
-            (200, 200, 0, false),
-            (201, 100, 0, true),
+        for (next, until, expected, lost, is_another) in [
+            (99, None, 100, 1, false),
+            (0, None, 100, 100, false),
+            (100, None, 100, 0, false),
+            (150, None, 150, 0, false),
+            (200, None, 200, 0, false),
+            (201, None, 100, 0, true),
+            (99, Some(150), 100, 1, false),
+            (150, Some(180), 150, 0, false),
+            // What is lost goes beyond the end.
+            (20, Some(90), 90, 70, false),
+            // All of it was read, whatever has become of the log.
+            (90, Some(90), 90, 0, false),
+            (95, Some(90), 95, 0, false),
+            (250, Some(250), 250, 0, false),
+            (201, Some(250), 100, 0, true),
         ] {
-            assert_eq!(LOG.go_on(next), Place { next: expected, lost, is_another }, "{next}");
+            let found = LOG.go_on(next, until);
+            assert_eq!(found, Place { next: expected, lost, is_another }, "{next} {until:?}");
         }
     }
 

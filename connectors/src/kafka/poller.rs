@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use taking::take;
+use troubles::Doubts;
 
 /// How long a poll waits for a record.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -63,6 +64,14 @@ struct Track {
     is_ours: bool,
     /// Whether it is paused until others have caught up.
     is_held: bool,
+    /// What was next when the brokers were made to answer for it anew.
+    asked: Option<i64>,
+}
+
+impl Track {
+    const fn new(next: i64) -> Self {
+        Self { next, is_ours: false, is_held: false, asked: None }
+    }
 }
 
 /// Polls, from its own thread.
@@ -89,6 +98,7 @@ pub(crate) struct Poller {
     calm: u32,
     /// What the operator was told of last.
     told: Option<Trouble>,
+    doubts: Doubts,
 }
 
 impl Poller {
@@ -99,7 +109,6 @@ impl Poller {
         settings: Assignment,
     ) -> Self {
         let known = queue.lock().partitions.clone();
-        let track = |known: &Known| Track { next: known.next, is_ours: false, is_held: false };
         let mut numbers = HashMap::<_, HashMap<_, _>>::new();
         for (number, known) in known.iter().enumerate() {
             numbers.entry(known.topic.clone()).or_default().insert(known.partition, number);
@@ -108,7 +117,7 @@ impl Poller {
             consumer,
             queue,
             numbers,
-            tracks: known.iter().map(track).collect(),
+            tracks: known.iter().map(|known| Track::new(known.next)).collect(),
             given: Vec::new(),
             rebalances: Rebalances::default(),
             standing: Standing::default(),
@@ -119,6 +128,7 @@ impl Poller {
             calm: 0,
             settings,
             told: None,
+            doubts: Doubts::default(),
         }
     }
 
@@ -195,7 +205,8 @@ impl Poller {
         if self.chunk.records.is_empty() {
             return;
         }
-        self.works_again(true);
+        // A record of one topic says nothing of another that may not be read.
+        self.works_again(self.told != Some(Trouble::Forbidden));
         let mut state = self.queue.lock();
         let spare = state.spare.pop().unwrap_or_default();
         let chunk = std::mem::replace(&mut self.chunk, spare);
@@ -226,7 +237,7 @@ impl Poller {
                     let was_lost = self.consumer.assignment_lost();
                     // Topics that it may not read are left out of what the group shares out.
                     let comes_back = was_lost || self.told == Some(Trouble::Forbidden);
-                    self.consumer.incremental_unassign(&list(&names)).ok();
+                    self.give_back(&names);
                     self.given.retain(|name| !names.contains(name));
                     for (topic, partition) in &names {
                         let number = self.number(topic, *partition);
@@ -250,6 +261,16 @@ impl Poller {
         Ok(())
     }
 
+    /// Lets go of those of `names` that are read: the client would let go of none if it did not read one.
+    fn give_back(&self, names: &[(Arc<str>, i32)]) {
+        let Ok(reading) = self.consumer.assignment() else { return };
+        let is_read = |(topic, partition): &&(Arc<str>, i32)| {
+            reading.find_partition(topic, *partition).is_some()
+        };
+        let read: Vec<_> = names.iter().filter(is_read).cloned().collect();
+        self.consumer.incremental_unassign(&list(&read)).ok();
+    }
+
     /// Looks where each partition stands.
     fn look(&mut self) {
         let Some(statistics) = self.consumer.context().lock().statistics.take() else { return };
@@ -259,13 +280,18 @@ impl Poller {
         self.calm = if self.valve.is_closed() { 0 } else { self.calm.saturating_add(1) };
         let is_calm = self.calm >= CALM;
         let mut finished = TopicPartitionList::new();
+        let mut has_answered = !self.tracks.is_empty();
         let mut state = self.queue.lock();
         for (known, track) in state.partitions.iter_mut().zip(&self.tracks) {
             let stand = statistics.stand(&known.topic, known.partition);
             let Some(stand) = stand.filter(|_| track.is_ours) else {
                 known.is_at_end = false;
+                has_answered &= track.is_ours && known.is_finished;
                 continue;
             };
+            let has_moved = track.asked.is_some_and(|asked| asked != track.next);
+            has_answered &=
+                known.is_finished || has_moved || (stand.is_fetched && stand.is_reachable);
             let stand = Stand { has_more: stand.has_more || !is_calm, ..stand };
             if known.stand(stand, track.next) {
                 finished.add_partition(&known.topic, known.partition);
@@ -276,6 +302,7 @@ impl Poller {
         if finished.count() > 0 {
             self.consumer.pause(&finished).ok();
         }
+        self.doubt(has_answered);
     }
 
     fn commit(&mut self) {

@@ -190,8 +190,15 @@ impl Known {
             self.stored = if is_stored { leap.next } else { self.stored.min(before) };
             self.next = leap.next;
             lost = lost.saturating_add(leap.lost);
+            // The brokers have nothing left of it that is to be read.
+            self.is_finished |= self.until.is_some_and(|until| self.next >= until);
         }
         lost
+    }
+
+    /// Where it ends for whoever is to read it from `next` on: there, if nothing is left to be read.
+    pub(crate) fn end_of(&self, next: i64) -> Option<i64> {
+        if self.is_finished { Some(next) } else { self.until }
     }
 
     /// Reading ends at `until`, if there is one.

@@ -1,8 +1,7 @@
 //! Where partitions are read from: where one begins, where it goes on, and what the brokers no longer
 //! have of it.
 
-use super::{ANSWER, Poller, Track, Turn, list};
-use crate::kafka::ears::names;
+use super::{ANSWER, Poller, Track, Turn};
 use crate::kafka::partitions::{Log, Place, Start, Until};
 use crate::kafka::queue::{Known, name};
 use rdkafka::consumer::Consumer;
@@ -18,7 +17,7 @@ impl Poller {
         }
         self.given.sort_unstable();
         let since = Instant::now();
-        let mut begun = TopicPartitionList::new();
+        let (mut found, mut begun) = (Vec::new(), TopicPartitionList::new());
         for (topic, partition) in std::mem::take(&mut self.given) {
             // The poll must go on: what is not answered soon is asked again behind it.
             let place = if since.elapsed() < ANSWER { self.find(&topic, partition) } else { None };
@@ -28,22 +27,25 @@ impl Poller {
             };
             self.tell_gap(&name(&topic, partition), place);
             self.go_on_at(number, place);
-            begun.add_partition_offset(&topic, partition, Offset::Offset(place.next)).ok();
+            // What has been read to its end is not asked for.
+            if !self.is_read(number, place.next) {
+                begun.add_partition_offset(&topic, partition, Offset::Offset(place.next)).ok();
+            }
+            found.push((topic, partition));
         }
-        let begun_names = names(&begun);
         let reading = match self.assign(begun) {
             Ok(reading) => reading,
             Err(error) => {
-                self.given.extend(begun_names);
+                self.given.extend(found);
                 return self.say(format!("cannot begin to read: {error}; tries again"));
             }
         };
         // Those that were paused stay so across assignments.
         let turn = if self.valve.is_closed() { Turn::Close } else { Turn::Open };
         self.turn_to(turn, &reading);
-        self.has_read |= !begun_names.is_empty();
-        self.works_again(!begun_names.is_empty());
-        self.tell_gained(&begun_names);
+        self.has_read |= !found.is_empty();
+        self.works_again(!found.is_empty());
+        self.tell_gained(&found);
         if let Some(carrier) = &self.settings.carrier {
             carrier.ask();
         }
@@ -101,7 +103,7 @@ impl Poller {
                 known.end = Some(log.high);
                 known.ends_at(until);
             }
-            return Some((number, log.go_on(self.tracks.get(number)?.next)));
+            return Some((number, self.go_on(number, log)?));
         }
         // What is found later begins with its first record: nothing of it has been read.
         let start = if self.has_begun { Start::Earliest } else { self.settings.start };
@@ -112,11 +114,25 @@ impl Poller {
         let next = log.begin(start, found);
         let until = self.end(log, (topic, partition))?;
         let number = self.tracks.len();
-        self.tracks.push(Track { next, is_ours: false, is_held: false });
+        self.tracks.push(Track::new(next));
         self.numbers.entry(topic.clone()).or_default().insert(partition, number);
         let known = Known::begun((topic, partition), next, until);
         self.queue.lock().partitions.push(Known { end: Some(log.high), ..known });
         Some((number, Place { next, lost: 0, is_another: false }))
+    }
+
+    /// Where partition `number` goes on in its log.
+    fn go_on(&self, number: usize, log: Log) -> Option<Place> {
+        let next = self.tracks.get(number)?.next;
+        let end = self.queue.lock().partitions.get(number)?.end_of(next);
+        Some(log.go_on(next, end))
+    }
+
+    /// Whether nothing of partition `number` is to be read from `next` on.
+    fn is_read(&self, number: usize, next: i64) -> bool {
+        let state = self.queue.lock();
+        let end = state.partitions.get(number).and_then(|known| known.end_of(next));
+        end.is_some_and(|end| next >= end)
     }
 
     /// The brokers are to give partition `number` from `place` on.
@@ -124,7 +140,7 @@ impl Poller {
         let Some(track) = self.tracks.get_mut(number) else { return };
         let Place { next, lost, .. } = place;
         let is_elsewhere = track.next != next;
-        *track = Track { next, is_ours: true, is_held: false };
+        *track = Track { is_ours: true, ..Track::new(next) };
         if is_elsewhere && let Some(known) = self.queue.lock().partitions.get_mut(number) {
             known.leap_to(next, lost);
         }
@@ -159,12 +175,13 @@ impl Poller {
             let Some(Track { next, .. }) = track else { continue };
             // The poll must go on: what is not answered soon is asked again when it is begun.
             let log = if since.elapsed() < ANSWER { self.log(&topic, partition) } else { None };
-            if log.is_some_and(|log| log.go_on(next).next == next) {
+            let place = log.and_then(|log| self.go_on(number, log));
+            if place.is_some_and(|place| place.next == next) {
                 continue;
             }
             let place = (topic, partition);
             if !self.is_shared() {
-                self.consumer.incremental_unassign(&list(std::slice::from_ref(&place))).ok();
+                self.give_back(std::slice::from_ref(&place));
             }
             if let Some(track) = self.tracks.get_mut(number) {
                 track.is_ours = false;

@@ -4,7 +4,7 @@
 //! The assignment is "range", which is made anew as a whole and goes by names only, so that the same
 //! nodes always get the same partitions, whoever was there first.
 
-use super::super::nodes::{Facts, Share, note, owner};
+use super::super::nodes::{Facts, Group, Share, note, owner};
 use super::{ANSWER, KafkaError, Known, Poller, carrier, list, name};
 use crate::source::Change;
 use rdkafka::consumer::{CommitMode, Consumer};
@@ -63,7 +63,12 @@ impl Poller {
             return Ok(());
         }
         let Some(noted) = self.noted() else { return Ok(()) };
-        let members = self.members();
+        let group = self.group();
+        if let Some(topics) = group.as_ref().and_then(Group::uneven) {
+            let group = self.settings.group.clone();
+            return Err(KafkaError::Uneven { topics: topics.into(), group });
+        }
+        let members = group.map(|group| group.members);
         let knows_any = !self.tracks.is_empty();
         let (mut claims, mut open) = (Vec::new(), Vec::new());
         for (place, offset, noted) in noted {
@@ -128,12 +133,13 @@ impl Poller {
         noted.collect()
     }
 
-    /// How many nodes are in the group, if that does not change just now.
-    fn members(&self) -> Option<usize> {
-        let group = &*self.settings.group;
-        let groups = self.consumer.fetch_group_list(Some(group), ANSWER).ok()?;
-        let group = groups.groups().iter().find(|known| known.name() == group)?;
-        (group.state() == "Stable").then(|| group.members().len())
+    /// Who is in the group and has been given what, if that does not change just now.
+    fn group(&self) -> Option<Group> {
+        let name = &*self.settings.group;
+        let groups = self.consumer.fetch_group_list(Some(name), ANSWER).ok()?;
+        let group = groups.groups().iter().find(|known| known.name() == name)?;
+        let given = group.members().iter().map(|member| member.assignment().unwrap_or_default());
+        (group.state() == "Stable").then(|| Group::of(given))
     }
 
     /// Says for whom the partitions that are left alone wait, once.
