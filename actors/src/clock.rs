@@ -7,6 +7,7 @@ use crate::shard::ShardActor;
 use crate::sink::SinkActor;
 use crate::source::SourceActor;
 use actix::{Actor, Addr, AsyncContext, Context};
+use nilometer_model::tick;
 use nilometer_model::time::{ProcessingTime, Span};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +18,7 @@ pub(crate) struct ClockActor {
     pub(crate) shards: Vec<Addr<ShardActor>>,
     pub(crate) sinks: Vec<Addr<SinkActor>>,
     /// What the last tick said, and when. `None` before the first.
-    pub(crate) last: Option<(ProcessingTime, Instant)>,
+    pub(crate) last: Option<(tick::Tick, Instant)>,
 }
 
 /// How often the clock ticks: the resolution of idleness, of triggers that wait for the clock, and
@@ -56,15 +57,17 @@ pub(crate) fn now() -> ProcessingTime {
 }
 
 impl ClockActor {
-    /// The time to tell now.
-    fn go_on(&mut self) -> ProcessingTime {
+    /// What to tell now.
+    fn go_on(&mut self) -> tick::Tick {
         let (wall, instant) = (now(), Instant::now());
         let now = self.last.map_or(wall, |(last, since)| {
             let elapsed = instant.saturating_duration_since(since).as_millis();
-            last.next_tick(Span::from_millis(i64::try_from(elapsed).unwrap_or(i64::MAX)), wall)
+            let elapsed = Span::from_millis(i64::try_from(elapsed).unwrap_or(i64::MAX));
+            last.now().next_tick(elapsed, wall)
         });
-        self.last = Some((now, instant));
-        now
+        let tick = tick::Tick::after(self.last.map(|(last, _)| last), now);
+        self.last = Some((tick, instant));
+        tick
     }
 
     fn tick(&mut self) {

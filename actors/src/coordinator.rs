@@ -111,8 +111,8 @@ impl Handler<Waiting> for CoordinatorActor {
 impl Handler<Tick> for CoordinatorActor {
     type Result = ();
 
-    fn handle(&mut self, Tick(now): Tick, _: &mut Self::Context) {
-        self.take(|machine| machine.tick(now));
+    fn handle(&mut self, Tick(tick): Tick, _: &mut Self::Context) {
+        self.take(|machine| machine.tick(tick.now()));
         self.meters.set_standing(self.machine.machine().standing());
     }
 }

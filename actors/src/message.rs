@@ -22,7 +22,7 @@ use nilometer_model::node::{Ancestor, Mark};
 use nilometer_model::pane::{PaneBatch, StageId};
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
-use nilometer_model::time::{EventTime, ProcessingTime, Watermark};
+use nilometer_model::time::{EventTime, Watermark};
 use nilometer_model::watermark;
 use opentelemetry::trace::SpanContext;
 use std::sync::Arc;
@@ -248,7 +248,7 @@ pub(crate) struct Asked {
 
 /// Clock to all that must know the time.
 #[derive(Clone, Copy)]
-pub(crate) struct Tick(pub(crate) ProcessingTime);
+pub(crate) struct Tick(pub(crate) nilometer_model::tick::Tick);
 
 /// Source to itself: the next turn to read.
 pub(crate) struct Turn;

@@ -154,6 +154,8 @@ pub struct SinkReport {
     pub panes: u64,
     /// Retractions written.
     pub retracts: u64,
+    /// Whether it takes late copies, and no panes.
+    pub takes_late: bool,
     /// Late copies written.
     pub late: u64,
     /// Whether it broke; what came afterwards was not written.

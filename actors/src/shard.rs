@@ -148,8 +148,8 @@ impl ShardActor {
                 deliver::handled(&message.sender, Taker::Shard, message.bytes);
             }
             Inward::StageMarked(message) => self.machine.stage_marked(&message.mark),
-            Inward::Tick(Tick(now)) => {
-                self.machine.tick(now);
+            Inward::Tick(Tick(tick)) => {
+                self.machine.tick(tick);
                 let Self { machine, links, measuring, .. } = self;
                 let sizes = measuring.at_tick(PERIOD, || sizes(machine, &links.meters));
                 self.publish_figures(sizes);

@@ -333,9 +333,9 @@ impl Actor for SourceActor {
 impl Handler<Tick> for SourceActor {
     type Result = ();
 
-    fn handle(&mut self, Tick(now): Tick, ctx: &mut Self::Context) {
+    fn handle(&mut self, Tick(tick): Tick, ctx: &mut Self::Context) {
         self.flush_letters();
-        self.machine.tick(now);
+        self.machine.tick(tick.now());
         self.forward_since(Stopwatch::start(), ctx);
         self.publish_figures();
     }

@@ -256,7 +256,9 @@ impl Wiring {
         for (number, (part, inbox)) in parts.into_iter().zip(inboxes).enumerate() {
             let order = SinkOrder::new(&self.facts.plan, self.facts.shards);
             let reports = self.reports.clone();
-            let mut report = SinkReport { name: part.name.clone(), ..SinkReport::default() };
+            let takes_late = matches!(part.writer, Writer::Late(_));
+            let name = part.name.clone();
+            let mut report = SinkReport { name, takes_late, ..SinkReport::default() };
             self.restoring.sink(&mut report);
             let (links, last) = (self.coordinator.clone(), self.restoring.epoch());
             let (shards, bounds) = (self.facts.shards, self.facts.bounds);

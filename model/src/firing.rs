@@ -14,7 +14,8 @@ use crate::changes::Changes;
 use crate::pane::Deltas;
 use crate::symbol::Symbols;
 use crate::table::Fired;
-use crate::time::{ProcessingTime, Watermark};
+use crate::tick::Tick;
+use crate::time::Watermark;
 use crate::watermark::Percentile;
 
 /// Whether a step is done.
@@ -82,7 +83,7 @@ pub(crate) enum Otherwise {
     /// Second watermarks have risen.
     Shares(Box<[(Percentile, Watermark)]>),
     /// The clock has ticked.
-    Tick(ProcessingTime),
+    Tick(Tick),
     /// A signal was given.
     Signal(Box<str>),
 }

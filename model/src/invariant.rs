@@ -26,9 +26,13 @@ pub const EPOCH_1: &str = "EPOCH-1";
 pub const EPOCH_2: &str = "EPOCH-2";
 /// A stored position covers exactly the stored state.
 pub const POS_1: &str = "POS-1";
+/// Whoever has heard of a tick has lived through as much as all others who have.
+pub const CLOCK_1: &str = "CLOCK-1";
 /// A key is in memory or in one entry of one page, never in both.
 pub const COLD_1: &str = "COLD-1";
 
 /// All of them.
-pub const ALL: [&str; 12] =
-    [ORDER_1, WM_1, LATE_1, PANE_1, PANE_2, GC_1, ROLL_1, SHARD_1, EPOCH_1, EPOCH_2, POS_1, COLD_1];
+pub const ALL: [&str; 13] = [
+    ORDER_1, WM_1, LATE_1, PANE_1, PANE_2, GC_1, ROLL_1, SHARD_1, EPOCH_1, EPOCH_2, POS_1, CLOCK_1,
+    COLD_1,
+];

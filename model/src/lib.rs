@@ -53,6 +53,7 @@ pub mod shard;
 mod sliding;
 pub mod symbol;
 mod table;
+pub mod tick;
 pub mod time;
 mod topk;
 pub mod totals;

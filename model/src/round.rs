@@ -17,7 +17,8 @@ use crate::rows::ChangeReader;
 use crate::sliding::{SlidingTable, take_sliced};
 use crate::symbol::Symbols;
 use crate::table::Fired;
-use crate::time::{ProcessingTime, Span, Watermark};
+use crate::tick::Tick;
+use crate::time::{Span, Watermark};
 use crate::topk::TopKTable;
 use crate::watermark::Percentile;
 
@@ -31,7 +32,7 @@ pub(crate) enum Start<'a> {
     Mark(StageId, Marked),
     /// Second watermarks, for stages that read records.
     Shares(&'a [(Percentile, Watermark)]),
-    Tick(ProcessingTime),
+    Tick(Tick),
     Signal(&'a str),
 }
 
@@ -139,7 +140,7 @@ impl Round {
                 self.marked = Some((*stage, Passing { ends_cycle, watermark }));
             }
             Start::Shares(shares) => self.otherwise = Otherwise::Shares((*shares).into()),
-            Start::Tick(now) => self.otherwise = Otherwise::Tick(*now),
+            Start::Tick(tick) => self.otherwise = Otherwise::Tick(*tick),
             Start::Signal(name) => self.otherwise = Otherwise::Signal((*name).into()),
         }
     }

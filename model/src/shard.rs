@@ -27,7 +27,8 @@ use crate::sequence::{SequenceTable, SequenceUse};
 use crate::sliding::SlidingTable;
 use crate::symbol::Symbols;
 use crate::table::{Fired, KeyTable};
-use crate::time::{ProcessingTime, Watermark, Window};
+use crate::tick::Tick;
+use crate::time::{Span, Watermark, Window};
 use crate::topk::TopKTable;
 use std::sync::Arc;
 
@@ -350,8 +351,8 @@ impl Shard {
     ///
     /// # Errors
     /// [`StageError`]: the shard must not go on.
-    pub fn tick(&mut self, now: ProcessingTime, out: &mut Output) -> Result<(), StageError> {
-        self.run(Start::Tick(now), out)
+    pub fn tick(&mut self, tick: Tick, out: &mut Output) -> Result<(), StageError> {
+        self.run(Start::Tick(tick), out)
     }
 
     /// Gives a signal from outside to every trigger that waits for it.
@@ -420,13 +421,23 @@ impl Shard {
 
     /// What each sequence keeps, in plan order.
     pub fn sequences(&self) -> impl Iterator<Item = (StageId, SequenceUse)> {
+        self.sequence_tables().map(|(stage, table)| (stage, table.gauges()))
+    }
+
+    fn sequence_tables(&self) -> impl Iterator<Item = (StageId, &SequenceTable)> {
         let stages = self.plan.stages.iter().zip(&self.machines);
         stages.filter_map(|(stage, machine)| match machine {
-            Machine::Sequence(table) => Some((stage.id, table.gauges())),
+            Machine::Sequence(table) => Some((stage.id, &**table)),
             Machine::Keys(..) | Machine::Sliding(..) | Machine::Machines(..) | Machine::TopK(_) => {
                 None
             }
         })
+    }
+
+    /// For how long the clock has run, where sessions wait for it, by stage: as in all shards that
+    /// have heard of the same tick (CLOCK-1).
+    pub fn active(&self) -> impl Iterator<Item = (StageId, Span)> {
+        self.sequence_tables().map(|(stage, table)| (stage, table.active))
     }
 
     /// Whether copies that are dropped are listed in [`Output::dropped`]; off at first.

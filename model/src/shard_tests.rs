@@ -9,6 +9,7 @@ use crate::planner::plan;
 use crate::row::{Field, Position, RowBatch};
 use crate::shard::{Output, Shard};
 use crate::symbol::Symbols;
+use crate::tick::Tick;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark};
 use crate::trigger::Trigger;
 use crate::value::{Datum, Type};
@@ -136,7 +137,8 @@ impl Run {
 
     pub(crate) fn tick(&mut self, millis: i64) -> Vec<String> {
         let mut out = Output::default();
-        self.shard.tick(ProcessingTime::from_millis(millis), &mut out).unwrap();
+        let tick = Tick::after(None, ProcessingTime::from_millis(millis));
+        self.shard.tick(tick, &mut out).unwrap();
         self.read(&out)
     }
 

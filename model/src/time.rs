@@ -126,23 +126,6 @@ impl ProcessingTime {
         let millis = self.0.saturating_sub(earlier.0);
         Span(if millis < 0 { 0 } else { millis })
     }
-
-    /// The instant of the next tick: `elapsed` has passed since this one, and the clock on the wall
-    /// says `wall`. It is followed forward. When it has been set back time goes on at half its pace
-    /// until the wall has caught up: nothing stands still because of it, and nothing stays ahead.
-    #[must_use]
-    pub fn next_tick(self, elapsed: Span, wall: Self) -> Self {
-        wall.max(self.saturating_add(Span(elapsed.0 / 2)))
-    }
-
-    /// Of the span from the tick at `earlier` to the one at this instant, what the process has
-    /// lived through: never more than a second, so that neither a stall nor a machine that slept
-    /// counts as time in which somebody could have come.
-    pub(crate) const fn active_since(self, earlier: Self) -> Span {
-        const TICK_MAX: i64 = 1_000;
-        let passed = self.since(earlier).0;
-        Span(if passed < TICK_MAX { passed } else { TICK_MAX })
-    }
 }
 
 /// A length of time in milliseconds, never negative.
@@ -163,6 +146,12 @@ impl Span {
     /// The length in milliseconds.
     pub const fn as_millis(self) -> i64 {
         self.0
+    }
+
+    /// What is left of it without `other`; nothing where that is longer.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self::from_millis(self.0.saturating_sub(other.0))
     }
 
     /// Both spans, one after the other; stays at the end of the type.
@@ -344,43 +333,6 @@ mod tests {
         }
         assert_eq!(judge(Window::GLOBAL, Watermark(EventTime(i64::MAX - 1)), Span(0)), OnTime);
         assert_eq!(judge(Window::GLOBAL, Watermark::MAX, Span(7)), Expired);
-    }
-
-    #[test]
-    fn ticks_follow_the_wall_forward_and_never_stand_still() {
-        for (last, elapsed, wall, expected) in [
-            (1_000, 200, 1_200, 1_200),
-            // The wall is a little faster than the steady clock, or slower; or was set forward.
-            (1_000, 200, 1_201, 1_201),
-            (1_000, 200, 1_199, 1_199),
-            (1_000, 200, 3_601_200, 3_601_200),
-            // It was set back: by less than has passed, by an hour, to 1970.
-            (1_000, 200, 1_050, 1_100),
-            (3_600_000, 200, 200, 3_600_100),
-            (1_700_000_000_000, 200, 0, 1_700_000_000_100),
-            (1_000, 1, 1_000, 1_000),
-            (i64::MAX, 200, 0, i64::MAX),
-        ] {
-            let got = ProcessingTime(last).next_tick(Span(elapsed), ProcessingTime(wall));
-            assert_eq!(got, ProcessingTime(expected), "{last} + {elapsed}, the wall says {wall}");
-        }
-        // An hour behind, the wall has caught up after two.
-        let (mut now, mut wall, mut ticks) = (ProcessingTime(3_600_000), ProcessingTime(0), 0);
-        while now > wall {
-            wall = wall.saturating_add(Span(200));
-            now = now.next_tick(Span(200), wall);
-            ticks += 1;
-        }
-        assert_eq!((now, ticks * 200), (wall, 2 * 3_600_000));
-    }
-
-    #[test]
-    fn no_more_than_a_second_is_active_between_two_ticks() {
-        for (elapsed, active) in [(0, 0), (200, 200), (1_000, 1_000), (1_001, 1_000), (-7, 0)] {
-            let now = ProcessingTime(5_000 + elapsed);
-            assert_eq!(now.active_since(ProcessingTime(5_000)), Span(active), "{elapsed}");
-        }
-        assert_eq!(ProcessingTime(i64::MAX).active_since(ProcessingTime(i64::MIN)), Span(1_000));
     }
 
     #[test]

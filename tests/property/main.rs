@@ -18,6 +18,7 @@ mod cost;
 mod engines;
 mod job;
 mod laws;
+mod looks;
 mod marks;
 mod memory;
 mod negative;

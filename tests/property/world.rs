@@ -8,7 +8,7 @@ use nilometer_model::account::{DropReason, StageAccount};
 use nilometer_model::batch::{Closed, KeyValues, Place, Placed, Record};
 use nilometer_model::cold::{MemoryPages, Pages};
 use nilometer_model::engine::Cycle;
-use nilometer_model::image::{Log, place_displaced};
+use nilometer_model::image::{self, Log, LookError, WrittenKey, place_displaced};
 use nilometer_model::invariant::{ORDER_1, WM_1};
 use nilometer_model::key::Router;
 use nilometer_model::late::{LateBatch, LateReason};
@@ -19,6 +19,7 @@ use nilometer_model::row::{Position, RowBatch};
 use nilometer_model::sequence::SequenceUse;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark, Output, Shard};
 use nilometer_model::symbol::Symbols;
+use nilometer_model::tick::Tick;
 use nilometer_model::time::{ProcessingTime, Span, Watermark};
 use nilometer_model::value::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -46,7 +47,7 @@ enum Message {
     Watermark(Watermark),
     Shares(Vec<Watermark>),
     Cycle(Cycle),
-    Tick(ProcessingTime),
+    Tick(Tick),
     Signal(&'static str),
     Deltas(ExchangeDeltas),
     Mark(ExchangeMark),
@@ -75,6 +76,8 @@ pub(crate) struct World {
     /// The last mark of each exchanged stage and sender, as the receivers saw it.
     marks: BTreeMap<(StageId, usize, usize), Watermark>,
     dice: Dice,
+    /// The last tick of this process.
+    clock: Option<Tick>,
     /// Number of the last cycle.
     cycle: u64,
     /// How many panes a slice has.
@@ -121,6 +124,7 @@ impl World {
             queues: BTreeMap::new(),
             marks: BTreeMap::new(),
             dice: Dice::new(seed),
+            clock: None,
             cycle: 0,
             slice: usize::MAX,
             slices: 0,
@@ -157,6 +161,21 @@ impl World {
         memory.fold((0, 0), |(went, came), memory| (went + memory.went, came + memory.came))
     }
 
+    /// What all shards hold of a key.
+    pub(crate) fn look(&mut self, stage: StageId, key: &WrittenKey) -> Vec<image::Seen> {
+        let looks = self.shards.iter_mut().map(|shard| shard.look(stage, key));
+        let entries = |look| match look {
+            Ok(image::Look { entries, unseen }) => {
+                assert_eq!(unseen, 0);
+                entries
+            }
+            // Results that this program alone can read.
+            Err(LookError::Function(_)) => Vec::new(),
+            Err(error) => panic!("{error}"),
+        };
+        looks.flat_map(entries).collect()
+    }
+
     /// Pages that have not been deleted.
     pub(crate) fn page_count(&self) -> usize {
         self.pages.count()
@@ -168,7 +187,13 @@ impl World {
     }
 
     fn push(&mut self, from: usize, to: usize, message: Message) {
-        self.queues.entry((from, to)).or_default().push_back(message);
+        let queue = self.queues.entry((from, to)).or_default();
+        // A later tick says all that an earlier one does.
+        if let (Message::Tick(_), Some(last @ Message::Tick(_))) = (&message, queue.back_mut()) {
+            *last = message;
+            return;
+        }
+        queue.push_back(message);
     }
 
     /// The same node, whose shards fire so many panes of a stage at a time.
@@ -229,7 +254,9 @@ impl World {
     }
 
     pub(crate) fn tick(&mut self, now: ProcessingTime) {
-        self.tell(|| Message::Tick(now));
+        let tick = Tick::after(self.clock, now);
+        self.clock = Some(tick);
+        self.tell(|| Message::Tick(tick));
     }
 
     pub(crate) fn signal(&mut self, name: &'static str) {
@@ -359,7 +386,7 @@ impl World {
             Message::Watermark(watermark) => shard.watermark(watermark, &mut out),
             Message::Shares(shares) => shard.shares(&shares, &mut out),
             Message::Cycle(cycle) => shard.cycle(cycle, &mut out),
-            Message::Tick(now) => shard.tick(now, &mut out),
+            Message::Tick(tick) => shard.tick(tick, &mut out),
             Message::Signal(name) => shard.signal(name, &mut out),
             Message::Deltas(deltas) => shard.exchange(&deltas, &mut out),
             Message::Mark(mark) => {

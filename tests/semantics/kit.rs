@@ -14,6 +14,7 @@ use nilometer_model::planner::plan_for;
 use nilometer_model::row::{Field, Position, RowBatch};
 use nilometer_model::shard::{Output, Shard};
 use nilometer_model::symbol::Symbols;
+use nilometer_model::tick::Tick;
 use nilometer_model::time::{EventTime, ProcessingTime, Span, Watermark, Window};
 use nilometer_model::trigger::Trigger;
 use nilometer_model::value::{Datum, Type, Value};
@@ -181,7 +182,8 @@ impl Run {
 
     pub(crate) fn tick(&mut self, millis: i64) -> Vec<Pane> {
         let mut out = Output::default();
-        self.shard.tick(ProcessingTime::from_millis(millis), &mut out).unwrap();
+        let tick = Tick::after(None, ProcessingTime::from_millis(millis));
+        self.shard.tick(tick, &mut out).unwrap();
         self.read(&out)
     }
 

@@ -2,11 +2,11 @@
 //! `actors` do, with letters for messages.
 
 use crate::letters::{Letter, Who};
-use crate::node::Source;
+use crate::node::{ShardUnit, Source};
 use crate::storing::{count, stands};
 use crate::world::{LATE, PANES, SLEEP, World};
 use nilometer_model::node::credit::Taker;
-use nilometer_model::node::{FromCoordinator, FromShard, FromSource};
+use nilometer_model::node::{FromCoordinator, FromShard, FromSource, Mark};
 use nilometer_model::shard::StageError;
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ impl World {
     pub(crate) fn coordinator_handles(&mut self, letter: Letter) {
         let node = &mut self.node.coordinator;
         match letter {
-            Letter::Tick(now) => {
+            Letter::Tick(tick) => {
+                let now = tick.now();
                 let (before, heard) = (node.machine().watermark(), self.node.heard);
                 node.tick(now);
                 self.node.heard = heard.max(Some(now));
@@ -91,8 +92,8 @@ impl World {
         let may_wait = self.node.storing.is_some() && self.node.sources[number].node.is_in_step();
         let source = &mut self.node.sources[number];
         let taken = match letter {
-            Letter::Tick(now) => {
-                source.node.tick(now);
+            Letter::Tick(tick) => {
+                source.node.tick(tick.now());
                 None
             }
             Letter::Turn => source.node.turn().map(|room| {
@@ -167,7 +168,7 @@ impl World {
             self.node.shards[number].node.handled(by, bytes);
             self.shard_forwards(number);
         } else {
-            self.node.shards[number].inbox.push_back(letter);
+            self.wait_for_turn(number, letter);
         }
         while !self.node.shards[number].node.is_held() {
             let Some(letter) = self.node.shards[number].inbox.pop_front() else { return };
@@ -178,21 +179,39 @@ impl World {
         }
     }
 
+    /// Puts a message behind what a shard has in front of it, as `actors::inbox` does.
+    fn wait_for_turn(&mut self, number: usize, letter: Letter) {
+        let inbox = &mut self.node.shards[number].inbox;
+        if let (Letter::Tick(_), Some(last @ Letter::Tick(_))) = (&letter, inbox.back_mut()) {
+            self.probes.hit("tick takes the place of one that waits");
+            *last = letter;
+            return;
+        }
+        inbox.push_back(letter);
+    }
+
     fn shard_takes(&mut self, number: usize, letter: Letter) {
         let Some(letter) = self.admit(number, letter) else { return };
         self.watch.before(number, &letter, &self.options, &mut self.probes);
-        let node = &mut self.node.shards[number].node;
+        let ShardUnit { node, has_ended, .. } = &mut self.node.shards[number];
         let (mut is_tick, mut owes, mut told) = (false, false, None);
         match letter {
-            Letter::Tick(now) => {
+            Letter::Tick(tick) => {
                 is_tick = true;
-                node.tick(now);
+                node.tick(tick);
+                // Else it has not heard of it, or not everywhere yet.
+                if !*has_ended && !node.has_failed() && !node.shard().is_firing() {
+                    self.watch.lived(tick, node.shard());
+                }
             }
             Letter::Records { batch, credit, source } => {
                 owes = true;
                 node.records(&batch, credit, source);
             }
-            Letter::Marked { mark, .. } => node.marked(mark),
+            Letter::Marked { mark, .. } => {
+                *has_ended |= mark == Mark::End;
+                node.marked(mark);
+            }
             Letter::Barrier(source) => return self.barrier_came(number, source),
             Letter::Aligned { shard, round } => return self.aligned(number, (shard, round)),
             Letter::Exchanged { deltas, bytes, sender } => {

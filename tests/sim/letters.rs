@@ -8,7 +8,8 @@ use nilometer_model::node::credit::{Credit, Taker};
 use nilometer_model::pane::PaneBatch;
 use nilometer_model::row::RowBatch;
 use nilometer_model::shard::{ExchangeDeltas, ExchangeMark};
-use nilometer_model::time::{EventTime, ProcessingTime, Watermark};
+use nilometer_model::tick::Tick;
+use nilometer_model::time::{EventTime, Watermark};
 use nilometer_model::watermark::Progress;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub(crate) type Covered = Arc<Vec<u64>>;
 /// A message.
 #[derive(Debug, Clone)]
 pub(crate) enum Letter {
-    Tick(ProcessingTime),
+    Tick(Tick),
     // To sources.
     Turn,
     Returned(Credit),
@@ -77,7 +78,7 @@ impl Letter {
     /// In a few words, for the trace.
     pub(crate) fn told(&self) -> String {
         match self {
-            Self::Tick(now) => format!("tick {}", now.as_millis()),
+            Self::Tick(tick) => format!("tick {}", tick.now().as_millis()),
             Self::Progress { report, .. } => format!(
                 "progress of {}: watermark {} {:?}",
                 report.partition, report.watermark, report.reader

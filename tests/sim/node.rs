@@ -20,6 +20,7 @@ use nilometer_model::plan::{Plan, Stage};
 use nilometer_model::row::{Field, RowBatch};
 use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
+use nilometer_model::tick::Tick;
 use nilometer_model::time::ProcessingTime;
 use nilometer_model::value::Type;
 use nilometer_model::watermark::{
@@ -51,6 +52,8 @@ pub(crate) struct ShardUnit {
     pub(crate) inbox: VecDeque<Letter>,
     /// `None` where nothing is stored.
     pub(crate) gate: Option<Gate<Letter>>,
+    /// Whether it has heard of the end of the input: behind that it takes no tick.
+    pub(crate) has_ended: bool,
 }
 
 pub(crate) struct Sink {
@@ -78,6 +81,8 @@ pub(crate) struct Node {
     pub(crate) coordinator: CoordinatorNode,
     /// The last tick that it has heard.
     pub(crate) heard: Option<ProcessingTime>,
+    /// The last tick.
+    pub(crate) clock: Option<Tick>,
     /// The epoch that the coordinator began last.
     pub(crate) epoch: Epoch,
     pub(crate) covered: Covered,
@@ -110,6 +115,7 @@ impl Node {
             node: shard(options, machine),
             inbox: VecDeque::new(),
             gate: is_stored.then(|| Gate::new(barriers.clone())),
+            has_ended: false,
         };
         let machines = machines(options, &symbols, store.as_deref(), checkpoint);
         let sink = |_| Sink {
@@ -129,6 +135,7 @@ impl Node {
             coordinator: coordinator(options, checkpoint)
                 .with_epochs(Schedule::new(interval, last)),
             heard: None,
+            clock: None,
             epoch: last,
             covered: Arc::new(vec![0; sources]),
             sources: (0..sources).map(|id| source(options, &symbols, id, checkpoint)).collect(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The paths that some run must come by.
-pub(crate) const ALL: [&str; 70] = [
+pub(crate) const ALL: [&str; 71] = [
     "early pane",
     "late pane",
     "pane of a window that timed out",
@@ -28,6 +28,7 @@ pub(crate) const ALL: [&str; 70] = [
     "block is published from the store",
     "epoch is demanded",
     "clock goes back",
+    "tick takes the place of one that waits",
     "machine sleeps while records come",
     "deltas go from one shard to another",
     "senders of an exchange stand apart",

@@ -11,7 +11,9 @@ use crate::world::{PANES, Seen};
 use nilometer_model::batch::{Arrival, KeyValues, Place, Record};
 use nilometer_model::epoch::Epoch;
 use nilometer_model::ingest::Taken;
-use nilometer_model::invariant::{GC_1, LATE_1, ORDER_1, PANE_1, PANE_2, POS_1, SHARD_1, WM_1};
+use nilometer_model::invariant::{
+    CLOCK_1, GC_1, LATE_1, ORDER_1, PANE_1, PANE_2, POS_1, SHARD_1, WM_1,
+};
 use nilometer_model::key::{KeyGroup, Router};
 use nilometer_model::late::{LateBatch, LateReason};
 use nilometer_model::node::{CoordinatorNode, Mark, SinkOrder};
@@ -20,7 +22,8 @@ use nilometer_model::plan::{Plan, StageKind};
 use nilometer_model::row::{Position, RowBatch};
 use nilometer_model::shard::Shard;
 use nilometer_model::symbol::Symbols;
-use nilometer_model::time::{EventTime, Watermark};
+use nilometer_model::tick::Tick;
+use nilometer_model::time::{EventTime, Span, Watermark};
 use nilometer_model::watermark::PartitionState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -89,6 +92,8 @@ pub(crate) struct Watch {
     pub(crate) late: Vec<Listed>,
     /// What was known where epochs were cut.
     cuts: BTreeMap<Epoch, Cut>,
+    /// By stage and what a tick says: for how long the clock had run. Cleared with each process.
+    lived: BTreeMap<(StageId, Span), Span>,
 }
 
 /// What is known of a run where an epoch was cut.
@@ -137,6 +142,7 @@ impl Watch {
             panes: Vec::new(),
             late: Vec::new(),
             cuts: BTreeMap::new(),
+            lived: BTreeMap::new(),
         }
     }
 
@@ -179,6 +185,14 @@ impl Watch {
         }
         // Those of one batch are covered together.
         *count += batch.len() as u64;
+    }
+
+    /// A shard has heard of a tick.
+    pub(crate) fn lived(&mut self, tick: Tick, shard: &Shard) {
+        for (stage, active) in shard.active() {
+            let of_others = *self.lived.entry((stage, tick.active())).or_insert(active);
+            assert_eq!(active, of_others, "{CLOCK_1}: {tick:?}");
+        }
     }
 
     /// A shard is about to handle a message.
@@ -469,6 +483,7 @@ impl Watch {
         self.covered = vec![Arc::default(); shards];
         (self.last, self.expired) = (cut.last, cut.expired);
         self.given = coordinator.machine().watermark();
+        self.lived.clear();
         self.handed_on.clear();
         self.counts.clear();
         self.kept.clear();

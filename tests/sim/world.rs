@@ -21,6 +21,7 @@ use crate::watch::Watch;
 use nilometer_connectors::store::memory::Disk;
 use nilometer_model::batch::KeyValues;
 use nilometer_model::pane::{PaneMeta, StageId};
+use nilometer_model::tick::Tick;
 use nilometer_model::time::{ProcessingTime, Span};
 use nilometer_model::value::Value;
 use nilometer_model::watermark::WatermarkSpec;
@@ -334,7 +335,9 @@ impl World {
                 self.probes.hit("machine sleeps while records come");
             }
         }
-        let tick = Letter::Tick(ProcessingTime::from_millis(self.now));
+        let tick = Tick::after(self.node.clock, ProcessingTime::from_millis(self.now));
+        self.node.clock = Some(tick);
+        let tick = Letter::Tick(tick);
         self.note(format!("the clock says {}", self.now));
         self.send(Who::Clock, Who::Coordinator, tick.clone());
         self.send_shards(Who::Clock, &tick);

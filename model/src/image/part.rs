@@ -198,11 +198,17 @@ impl StageStanding {
 
 /// What `shards` shards begin with where those before them have left `parts`.
 ///
-/// As many as before go on as they were, if keys lie where they did. Otherwise all begin alike, and none knows more than the one
-/// that knew least: a lower watermark promises less, and what it makes due again has been emitted
-/// and says nothing; what was counted goes to the first.
-pub(super) fn merged(parts: Vec<ShardPart>, shards: usize, is_placed_anew: bool) -> Vec<ShardPart> {
+/// As many as before go on as they were, if keys lie where they did; but for their clocks, which were
+/// cut at different ticks. Otherwise all begin alike, and none knows more than the one that knew
+/// least: a lower watermark promises less, and what it makes due again has been emitted and says
+/// nothing; what was counted goes to the first.
+pub(super) fn merged(
+    mut parts: Vec<ShardPart>,
+    shards: usize,
+    is_placed_anew: bool,
+) -> Vec<ShardPart> {
     if parts.len() == shards && !is_placed_anew {
+        agree_on_active(&mut parts);
         return parts;
     }
     let Some(mut whole) = parts.into_iter().reduce(|mut whole, part| {
@@ -225,6 +231,19 @@ pub(super) fn merged(parts: Vec<ShardPart>, shards: usize, is_placed_anew: bool)
         *first = whole;
     }
     all
+}
+
+/// For how long the clock has run is what all shards of a stage have lived through (CLOCK-1): who has
+/// heard of a later tick waits for that much longer.
+fn agree_on_active(parts: &mut [ShardPart]) {
+    let stages = parts.first().map_or(0, |part| part.stages.len());
+    for at in 0..stages {
+        let of_stage = || parts.iter().filter_map(|part| part.stages.get(at));
+        let Some(least) = of_stage().map(|stage| stage.active).min() else { continue };
+        for stage in parts.iter_mut().filter_map(|part| part.stages.get_mut(at)) {
+            stage.active = least;
+        }
+    }
 }
 
 impl StagePart {

@@ -305,7 +305,7 @@ impl Fires for MachineTable {
         match what {
             Otherwise::Nothing => Ok(Flow::Done),
             Otherwise::Shares(promised) => self.share(promised, fired, symbols),
-            Otherwise::Tick(now) => self.tick(*now, fired, symbols),
+            Otherwise::Tick(tick) => self.tick(tick.now(), fired, symbols),
             Otherwise::Signal(name) => self.signal(name, fired, symbols),
         }
     }

@@ -20,7 +20,8 @@ use crate::late::LateBatch;
 use crate::pane::{PaneBatch, StageId};
 use crate::row::RowBatch;
 use crate::shard::{ExchangeDeltas, ExchangeMark, Output, Shard, StageError};
-use crate::time::{ProcessingTime, Watermark};
+use crate::tick::Tick;
+use crate::time::Watermark;
 use std::sync::Arc;
 
 /// Where the output of a stage goes.
@@ -246,9 +247,9 @@ impl<T> ShardNode<T> {
     }
 
     /// Takes the time.
-    pub fn tick(&mut self, now: ProcessingTime) {
+    pub fn tick(&mut self, tick: Tick) {
         if !self.has_ended {
-            self.step(|shard, output| shard.tick(now, output));
+            self.step(|shard, output| shard.tick(tick, output));
             self.give_back();
         }
     }

@@ -5,8 +5,13 @@ use super::scene::{GOOD, Scene, span};
 use super::spec::{Bounds, OverflowPolicy, Release, SequenceSpec};
 use crate::cold::{MemoryPages, Pages};
 use crate::engine::{Cycle, Engine, Pace};
-use crate::shard::StageError;
-use crate::time::{EventTime, Watermark};
+use crate::image::Log;
+use crate::invariant::CLOCK_1;
+use crate::pane::StageId;
+use crate::shard::{Output, Shard, StageError};
+use crate::symbol::Symbols;
+use crate::tick::Tick;
+use crate::time::{EventTime, ProcessingTime, Watermark};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -41,6 +46,52 @@ fn the_clock_ends_what_the_watermark_leaves_open() {
     scene.clock(2_000);
     assert_eq!(scene.shard.sizes()[0].0, 0);
     scene.end();
+}
+
+#[test]
+fn ticks_that_were_held_up_count_as_those_that_came_one_by_one() {
+    let spec = || SequenceSpec { idle_timeout_processing: Some(span(5_000)), ..wifi() };
+    let [mut free, mut held] = [Scene::new(spec(), 50), Scene::new(spec(), 50)];
+    for scene in [&mut free, &mut held] {
+        scene.clock(200);
+        scene.records("0 a assoc ok").unwrap();
+    }
+    for passed in [3_000, 1_900] {
+        assert!(free.clock(passed).is_empty());
+        assert!(held.clock_held(passed).is_empty());
+    }
+    let closed = ["clock a@0 #0 abandoned assoc [0,0] 1+0late+0copies idle"];
+    assert_eq!(free.clock(100), closed);
+    assert_eq!(held.clock_held(100), closed, "{CLOCK_1}");
+    let lived = |scene: &Scene| scene.shard.active().collect::<Vec<_>>();
+    assert_eq!(lived(&free), [(StageId(0), span(5_000))]);
+    assert_eq!(lived(&free), lived(&held), "{CLOCK_1}");
+}
+
+#[test]
+fn shards_that_were_cut_at_different_ticks_go_on_together() {
+    let plan = Scene::new(wifi(), 50).plan;
+    let symbols = Arc::new(Symbols::default());
+    let mut log = Log::default();
+    let mut shards: Vec<_> =
+        (0..2).map(|id| Shard::new(plan.clone(), symbols.clone(), id, 2)).collect();
+    let first = Tick::after(None, ProcessingTime::from_millis(0));
+    let tick = |last, now| Tick::after(Some(last), ProcessingTime::from_millis(now));
+    let second = tick(first, 200);
+    let mut out = Output::default();
+    shards[0].tick(second, &mut out).unwrap();
+    shards[1].tick(tick(second, 800), &mut out).unwrap();
+    log.cut(&plan, &mut shards).unwrap();
+    for count in [2, 3] {
+        let mut restored = log.restore(&plan, &symbols, count).unwrap();
+        for (began, tick) in [(200, first), (400, second)] {
+            for shard in &mut restored {
+                shard.tick(tick, &mut out).unwrap();
+                let lived: Vec<_> = shard.active().map(|(_, lived)| lived).collect();
+                assert_eq!(lived, [span(began)], "{CLOCK_1}, {count} shards");
+            }
+        }
+    }
 }
 
 #[test]

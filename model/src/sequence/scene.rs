@@ -11,6 +11,7 @@ use crate::planner::plan_for;
 use crate::row::{Field, Position, RowBatch};
 use crate::shard::{Output, Shard, StageError};
 use crate::symbol::Symbols;
+use crate::tick::Tick;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark};
 use crate::value::{Type, Value};
 use crate::window::{Phase, WindowFn};
@@ -57,6 +58,8 @@ pub(super) struct Scene {
     pub(super) log: Log,
     offset: u64,
     pub(super) now: i64,
+    /// The last tick of this process.
+    tick: Option<Tick>,
 }
 
 impl Scene {
@@ -68,7 +71,7 @@ impl Scene {
         let plan = Arc::new(plan_for(&job(spec, lateness), engine).unwrap());
         let symbols = Arc::new(Symbols::default());
         let shard = Shard::new(plan.clone(), symbols.clone(), 0, 1);
-        Self { plan, symbols, shard, log: Log::default(), offset: 0, now: 0 }
+        Self { plan, symbols, shard, log: Log::default(), offset: 0, now: 0, tick: None }
     }
 
     /// Takes records given as `time client step status`, by `;`, in one batch.
@@ -93,16 +96,34 @@ impl Scene {
         self.step(|shard, out| shard.watermark(watermark, out)).unwrap()
     }
 
-    /// Lets the clock run, tick by tick.
+    /// Lets the clock run, and tells every tick.
     pub(super) fn clock(&mut self, millis: i64) -> Vec<String> {
         let mut lines = Vec::new();
         let until = self.now + millis;
         while self.now < until {
-            self.now = (self.now + 200).min(until);
-            let now = ProcessingTime::from_millis(self.now);
-            lines.extend(self.step(|shard, out| shard.tick(now, out)).unwrap());
+            self.go_on((until - self.now).min(200));
+            lines.extend(self.tell_tick());
         }
         lines
+    }
+
+    /// Lets the clock run, and tells the last tick, which takes the place of all others.
+    pub(super) fn clock_held(&mut self, millis: i64) -> Vec<String> {
+        let until = self.now + millis;
+        while self.now < until {
+            self.go_on((until - self.now).min(200));
+        }
+        self.tell_tick()
+    }
+
+    fn go_on(&mut self, millis: i64) {
+        self.now += millis;
+        self.tick = Some(Tick::after(self.tick, ProcessingTime::from_millis(self.now)));
+    }
+
+    fn tell_tick(&mut self) -> Vec<String> {
+        let Some(tick) = self.tick else { return Vec::new() };
+        self.step(|shard, out| shard.tick(tick, out)).unwrap()
     }
 
     /// Cuts the state, and goes on with what the cuts so far hold, in another process.
@@ -111,6 +132,7 @@ impl Scene {
         let symbols = Arc::new(Symbols::default());
         let mut shards = self.log.restore(&self.plan, &symbols, 1).unwrap();
         (self.shard, self.symbols) = (shards.remove(0), symbols);
+        self.tick = None;
     }
 
     pub(super) fn step(

@@ -1,7 +1,7 @@
 //! The key actors of a sequence stage: the sessions of each key, its one deadline in event time and
 //! its one by the clock, both registered lazily; the holds; and what bounds them all.
 //!
-//! The clock counts active time ([`ProcessingTime::active_since`]), so that neither a restart nor a
+//! The clock counts active time ([`Tick::active`]), so that neither a restart nor a
 //! machine that slept closes sessions.
 //!
 //! Invariants WM-1 (the output watermark never falls) and GC-1.
@@ -30,7 +30,8 @@ use crate::plan::{SequenceInput, Stage};
 use crate::roster::{ActorId, HasKey, Roster};
 use crate::symbol::Symbols;
 use crate::table::Fired;
-use crate::time::{EventTime, ProcessingTime, Span, Watermark, Window};
+use crate::tick::Tick;
+use crate::time::{EventTime, Span, Watermark, Window};
 use agenda::Agenda;
 use std::collections::VecDeque;
 
@@ -76,9 +77,9 @@ pub(crate) struct SequenceTable {
     records: usize,
     pub(crate) watermark: Watermark,
     pub(crate) output: Watermark,
-    /// The last tick.
-    now: Option<ProcessingTime>,
-    /// The time for which the clock has run.
+    /// For how long this process was active at the last tick.
+    heard: Span,
+    /// The time for which the clock has run, in all processes.
     pub(crate) active: Span,
     /// Whether anything happens by the clock, or by the number of records that wait.
     is_live: bool,
@@ -132,7 +133,7 @@ impl SequenceTable {
             records: 0,
             watermark: Watermark::MIN,
             output: Watermark::MIN,
-            now: None,
+            heard: Span::ZERO,
             active: Span::ZERO,
             is_live: engine != Engine::Batch,
             limits: (share(bounds.sessions), share(bounds.bytes)),
@@ -277,9 +278,9 @@ impl SequenceTable {
     }
 
     /// The clock ticks.
-    pub(crate) fn tick(&mut self, now: ProcessingTime) {
-        let passed = self.now.map_or(Span::ZERO, |last| now.active_since(last));
-        self.now = Some(self.now.map_or(now, |last| last.max(now)));
+    pub(crate) fn hear(&mut self, tick: Tick) {
+        let passed = tick.active().saturating_sub(self.heard);
+        self.heard = self.heard.max(tick.active());
         self.active = self.active.saturating_add(passed);
     }
 

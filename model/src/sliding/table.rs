@@ -380,10 +380,12 @@ impl SlidingTable {
         actors.map(|(id, _)| id)
     }
 
-    /// The slices of an actor: where they start, and what is in them.
+    /// The slices of an actor that a window still needs: where they start, and what is in them.
     pub(crate) fn slices_of(&self, id: ActorId) -> impl Iterator<Item = (EventTime, &[u64])> {
         let actor = self.actors.get(id as usize);
-        actor.into_iter().flat_map(|actor| actor.slices.iter(self.sum.len()))
+        let first = actor.and_then(|actor| actor.next).map(Window::start);
+        let slices = actor.into_iter().flat_map(|actor| actor.slices.iter(self.sum.len()));
+        slices.filter(move |(start, _)| first.is_some_and(|first| *start >= first))
     }
 
     /// The windows of an actor's slices that have not fired early: nothing is known of them yet.
@@ -494,8 +496,8 @@ impl Fires for SlidingTable {
         symbols: &Symbols,
     ) -> Result<Flow, Overflow> {
         match what {
-            Otherwise::Tick(now) => {
-                self.now = self.now.max(*now);
+            Otherwise::Tick(tick) => {
+                self.now = self.now.max(tick.now());
                 let is_due = self.due.is_some_and(|due| due <= self.now);
                 if is_due || self.marking.is_some() {
                     return self.mark(Timing::Early, fired, symbols);

@@ -13,6 +13,7 @@ use crate::planner::plan_for;
 use crate::row::{Field, Position, RowBatch, read};
 use crate::shard::{Machine, Output, Shard};
 use crate::symbol::Symbols;
+use crate::tick::Tick;
 use crate::time::{EventTime, ProcessingTime, Span, Watermark};
 use crate::trigger::Trigger;
 use crate::value::{Datum, Type};
@@ -208,7 +209,8 @@ impl Run {
                 }
             }
             Step::Tick(millis) => {
-                self.shard.tick(ProcessingTime::from_millis(*millis), &mut out).unwrap();
+                let tick = Tick::after(None, ProcessingTime::from_millis(*millis));
+                self.shard.tick(tick, &mut out).unwrap();
             }
             Step::TimeOut if self.plan.engine == Engine::Streaming => {
                 self.cycle += 1;

@@ -19,6 +19,7 @@ use crate::planner::nearest;
 use crate::row::{Field, Position, RowBatch};
 use crate::shard::{Output, Shard};
 use crate::symbol::Symbols;
+use crate::tick::Tick;
 use crate::time::{EventTime, ProcessingTime, Watermark};
 use crate::trigger::signals;
 use crate::value::Datum;
@@ -94,6 +95,8 @@ struct Node<'a> {
     pacing: Option<Pacing>,
     /// The virtual clock; it stands nowhere before the first `clock` line.
     now: Option<ProcessingTime>,
+    /// The last tick of this process.
+    tick: Option<Tick>,
     has_ended: bool,
     /// What came of the input that is played. Cleared with each.
     out: Output,
@@ -122,6 +125,7 @@ impl<'a> Node<'a> {
             symbols,
             setup,
             now: None,
+            tick: None,
             has_ended: false,
             out: Output::default(),
             refused: Vec::new(),
@@ -301,7 +305,9 @@ impl<'a> Node<'a> {
         for partition in idle {
             self.turn(|pacing| pacing.rest(partition))?;
         }
-        self.shard.tick(now, &mut self.out).map_err(here)
+        let tick = Tick::watched(self.tick, now);
+        self.tick = Some(tick);
+        self.shard.tick(tick, &mut self.out).map_err(here)
     }
 
     /// A `signal` line. One that no trigger waits for could change nothing: it is refused.
@@ -358,6 +364,8 @@ impl<'a> Node<'a> {
         self.shard.trace_drops(true);
         let generators: Vec<Generator>;
         (self.coordinator, generators, self.now, self.pacing) = postcard::from_bytes(&marks)?;
+        // A process begins with a tick.
+        self.tick = self.now.map(|now| Tick::after(None, now));
         for (estimator, generator) in self.estimators.iter_mut().zip(generators) {
             let punctuation = estimation(self.setup, &self.symbols)?.punctuation;
             *estimator = Estimator { generator, punctuation };

@@ -151,9 +151,9 @@ impl Fires for SequenceTable {
     ) -> Result<Flow, Overflow> {
         match what {
             Otherwise::Nothing | Otherwise::Shares(_) | Otherwise::Signal(_) => Ok(Flow::Done),
-            Otherwise::Tick(now) => {
+            Otherwise::Tick(tick) => {
                 // The same tick again, for the next slice, adds nothing.
-                self.tick(*now);
+                self.hear(*tick);
                 // Sources that wait for room end no cycle: the clock makes some at once.
                 if self.has_cycles && !self.is_full() {
                     return Ok(Flow::Done);
