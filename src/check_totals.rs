@@ -5,6 +5,7 @@
 
 use crate::config::Pipeline;
 use crate::summary::Summary;
+use crate::summary_table::counted;
 use nilometer_actors::node::{Parts, SinkPart};
 use nilometer_connectors::memory::MemorySink;
 use nilometer_connectors::sink::Writer;
@@ -58,6 +59,6 @@ impl TotalsCheck {
                 account.expired + account.closed + account.refused + account.no_window == 0
             });
         totals.check(is_whole.then_some(records), &self.symbols)?;
-        Ok(format!("{}: {records} records, totals agree\n", self.pipeline))
+        Ok(format!("{}: {}, totals agree\n", self.pipeline, counted(records, "record", "records")))
     }
 }

@@ -96,3 +96,30 @@ impl Cli {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// That command and all below it.
+    fn all(command: &clap::Command) -> Vec<&clap::Command> {
+        std::iter::once(command).chain(command.get_subcommands().flat_map(all)).collect()
+    }
+
+    #[test]
+    fn a_paragraph_of_help_is_a_line_which_is_wrapped_where_it_is_shown() {
+        let cli = Cli::command();
+        let helps = all(&cli).into_iter().filter_map(clap::Command::get_after_help);
+        let mut paragraphs = 0;
+        for help in helps.map(ToString::to_string) {
+            let lines: Vec<_> = help.lines().collect();
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            for pair in lines.windows(2) {
+                assert!(!pair.iter().all(|line| is_prose(line)), "{pair:#?}");
+            }
+            paragraphs += lines.iter().filter(|line| line.len() > 100).count();
+        }
+        assert!(paragraphs >= 3, "{paragraphs}");
+    }
+}

@@ -1,7 +1,8 @@
 //! `nilometer generate`: records without a network, as lines of JSON.
 
 use crate::failure::Failure;
-use clap::{Args, Subcommand};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Subcommand, value_parser};
 use nilometer_connectors::generator::connections::{
     ConnectionGenerator, ConnectionSettings, write_connection, write_truth,
 };
@@ -41,11 +42,11 @@ struct FlowsArgs {
     /// Seed: the same seed gives the same records
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Conversations
-    #[arg(long, default_value_t = 20_000)]
+    /// Conversations, at least 1
+    #[arg(long, default_value_t = 20_000, value_parser = at_least_one())]
     keys: u64,
-    /// Records per second of event time
-    #[arg(long, default_value_t = 1_000)]
+    /// Records per second of event time, at least 1
+    #[arg(long, default_value_t = 1_000, value_parser = at_least_one())]
     rate: u64,
     /// How unequal conversations, hosts and applications are: 1 is Zipf's law, 0 all alike
     #[arg(long, default_value_t = 1.0, value_parser = skew)]
@@ -63,20 +64,20 @@ struct ConnectionsArgs {
     /// Seed: the same seed gives the same records
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Sessions that begin per second of event time
-    #[arg(long, default_value_t = 2)]
+    /// Sessions that begin per second of event time, at least 1
+    #[arg(long, default_value_t = 2, value_parser = at_least_one())]
     rate: u64,
-    /// Networks
-    #[arg(long, default_value_t = 2)]
+    /// Networks, at least 1
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..))]
     networks: u32,
-    /// Access points of each network
-    #[arg(long, default_value_t = 4)]
+    /// Access points of each network, at least 1
+    #[arg(long, default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
     aps: u32,
     /// Most that a record comes after it was written, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     disorder: u32,
     /// Most that the clock of an access point is wrong, in milliseconds, at most 4000
-    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = value_parser!(u32).range(..=4_000))]
     clock_skew: u32,
     /// Part of the records that come later than that, 0 to 1
     #[arg(long, default_value_t = 0.005, value_parser = part)]
@@ -120,6 +121,10 @@ impl ConnectionsArgs {
             bots: self.bots,
         }
     }
+}
+
+fn at_least_one() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(1..)
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -230,6 +235,9 @@ impl<'a> SideFile<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::Parser;
+    use clap::error::ErrorKind;
 
     #[test]
     fn as_many_lines_come_as_were_asked_for_and_the_same_every_time() {
@@ -286,6 +294,25 @@ mod tests {
         let error =
             write_connections(&ConnectionsArgs { truth: Some(nowhere), ..args }, &mut Vec::new());
         assert_eq!(error.unwrap_err().exit_code(), 4);
+    }
+
+    #[test]
+    fn numbers_of_which_nothing_could_come_are_refused() {
+        for (arguments, is_taken) in [
+            ("flows --rate 0", false),
+            ("flows --keys 0", false),
+            ("flows --rate 1 --keys 1 --records 0", true),
+            ("connections --rate 0", false),
+            ("connections --networks 0", false),
+            ("connections --aps 0", false),
+            ("connections --clock-skew 4001", false),
+            ("connections --rate 1 --networks 1 --aps 1 --clock-skew 4000 --sessions 0", true),
+        ] {
+            let words = ["nilometer", "generate"].into_iter().chain(arguments.split(' '));
+            let error = Cli::try_parse_from(words).err();
+            assert_eq!(error.is_none(), is_taken, "{arguments}");
+            assert!(error.is_none_or(|error| error.kind() == ErrorKind::ValueValidation));
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::failure::tell;
 use crate::logs::{self, Level};
 use crate::summary_state::StateSummary;
-use crate::summary_table::grouped;
+use crate::summary_table::{counted, grouped};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nilometer_actors::meter::Meters;
 use nilometer_connectors::plight::Plights;
@@ -54,7 +54,8 @@ impl Bar {
         let rate = records as f64 / self.begun.elapsed().as_secs_f64().max(0.001);
         self.bar.set_length(total);
         self.bar.set_position(done);
-        let mut message = format!("{} records, {}/s", grouped(records), grouped(rate as u64));
+        let mut message =
+            format!("{}, {}/s", counted(records, "record", "records"), grouped(rate as u64));
         if let Some(state) = StateSummary::now(meters) {
             message.push_str(", ");
             message.push_str(&state.describe_shortly());

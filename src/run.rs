@@ -42,14 +42,14 @@ Examples:
   nilometer run config/captures.toml --state state/captures
   nilometer run config/captures.toml --state state/captures --drop-state HOSTS
 
-Panes go where the sinks of the pipeline say; settings, progress and the summary go to stderr.
-With --state results come out once they are stored, every second: kill the process at any instant,
-start it again, and files hold what they would have held. A state belongs to one pipeline: what has
+Panes go where the sinks of the pipeline say; settings, progress and the summary go to stderr. \
+With --state results come out once they are stored, every second: kill the process at any instant, \
+start it again, and files hold what they would have held. A state belongs to one pipeline: what has \
 changed in it is named at the start, and goes on or begins anew stage by stage.
 
-Ctrl-C or SIGTERM: reads no more, emits what is due, and ends with exit code 0; a second one, or
---drain-timeout, ends at once, which loses nothing of a state. SIGUSR1: says on stderr how the watermark stands
-and who holds it, and what storing state costs.";
+Ctrl-C or SIGTERM: reads no more, emits what is due, and ends with exit code 0; a second one, or \
+--drain-timeout, ends at once, which loses nothing of a state. SIGUSR1: says on stderr how the \
+watermark stands and who holds it, and what storing state costs.";
 
 /// What to run.
 #[derive(Debug, Args)]

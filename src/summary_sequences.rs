@@ -1,7 +1,7 @@
 //! What sequences keep, in the summary and for whoever asks a run.
 
 use crate::standing::instant;
-use crate::summary_table::grouped;
+use crate::summary_table::{counted, grouped};
 use nilometer_actors::meter::Meters;
 use nilometer_model::pane::StageId;
 use nilometer_model::plan::Plan;
@@ -70,11 +70,11 @@ impl SequenceSummary {
             )
         });
         format!(
-            "sequence `{name}`: {} sessions{cold}, {} records in {} bytes, {} deadlines{oldest}",
-            grouped(self.sessions),
-            grouped(self.records),
+            "sequence `{name}`: {}{cold}, {} in {} bytes, {}{oldest}",
+            counted(self.sessions, "session", "sessions"),
+            counted(self.records, "record", "records"),
             grouped(self.bytes),
-            grouped(self.deadlines),
+            counted(self.deadlines, "deadline", "deadlines"),
         )
     }
 }

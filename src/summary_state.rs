@@ -1,6 +1,6 @@
 //! What storing state has cost, in the summary, in the progress line and for whoever asks a run.
 
-use crate::summary_table::grouped;
+use crate::summary_table::{counted, grouped};
 use nilometer_actors::meter::Meters;
 use nilometer_actors::node::Outcome;
 use nilometer_actors::report::StoreReport;
@@ -70,10 +70,10 @@ impl StateSummary {
     /// A sentence for people.
     pub fn describe(&self) -> String {
         format!(
-            "state: {} epochs stored, {} bytes; the last {} bytes in {:.1} ms, the longest took \
+            "state: {} stored, {} bytes; the last {} bytes in {:.1} ms, the longest took \
              {:.1} ms; {} bytes on disk, opened in {:.1} ms; the longest pause of a shard was \
              {:.1} ms",
-            grouped(self.epochs),
+            counted(self.epochs, "epoch", "epochs"),
             grouped(self.bytes),
             grouped(self.last_epoch_bytes),
             in_millis(self.took),
@@ -87,8 +87,8 @@ impl StateSummary {
     /// The same in a few words, for a line that changes.
     pub fn describe_shortly(&self) -> String {
         format!(
-            "{} epochs, the last {} bytes in {:.0} ms, {} bytes on disk",
-            grouped(self.epochs),
+            "{}, the last {} bytes in {:.0} ms, {} bytes on disk",
+            counted(self.epochs, "epoch", "epochs"),
             grouped(self.last_epoch_bytes),
             in_millis(self.took),
             grouped(self.disk_bytes),
@@ -129,5 +129,8 @@ mod tests {
             state.describe_shortly(),
             "2 epochs, the last 1,000 bytes in 16 ms, 9,000,000 bytes on disk"
         );
+        let first = StateSummary { epochs: 1, ..state };
+        assert!(first.describe().starts_with("state: 1 epoch stored, "));
+        assert!(first.describe_shortly().starts_with("1 epoch, "));
     }
 }

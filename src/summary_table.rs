@@ -5,6 +5,7 @@ use crate::summary::{PartitionSummary, StageSummary, Summary};
 use crate::summary_state::StateSummary;
 use crate::text_table::text_table;
 use nilometer_actors::node::Outcome;
+use nilometer_actors::report::SinkReport;
 use nilometer_connectors::account::Counts;
 use nilometer_model::account::StageAccount;
 use nilometer_model::time::{EventTime, Watermark};
@@ -128,25 +129,19 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
     }
     for sink in &outcome.sinks {
         let broken = if sink.has_failed { ", then it broke" } else { "" };
-        let (panes, retracts) = (grouped(sink.panes), grouped(sink.retracts));
-        // A sink takes the one or the other.
-        let written = match sink.late {
-            0 => format!("{panes} panes, {retracts} retractions"),
-            late => format!("{} late copies", grouped(late)),
-        };
-        sentences.push(format!("sink `{}`: {written}{broken}", sink.name));
+        sentences.push(format!("sink `{}`: {}{broken}", sink.name, written(sink)));
     }
     sentences.extend(summary.state.as_ref().map(StateSummary::describe));
     sentences.extend(summary.sequences.iter().map(|(name, kept)| kept.describe(name)));
     if let Some(memory) = outcome.memory() {
         sentences.push(format!(
-            "state in memory: {} bytes, at most {}; on disk: {} keys in {} bytes of pages; {} keys went \
+            "state in memory: {} bytes, at most {}; on disk: {} in {} bytes of pages; {} went \
              there, {} came back",
             grouped(memory.bytes as u64),
             grouped(memory.bytes_max as u64),
-            grouped(memory.cold_keys as u64),
+            counted(memory.cold_keys as u64, "key", "keys"),
             grouped(memory.cold_bytes as u64),
-            grouped(memory.went),
+            counted(memory.went, "key", "keys"),
             grouped(memory.came),
         ));
     }
@@ -158,16 +153,25 @@ fn sentences(summary: &Summary, outcome: &Outcome, took: Duration) -> Vec<String
     }
     let incomplete: usize = outcome.incomplete_windows().iter().sum();
     if incomplete > 0 {
-        let windows = grouped(incomplete as u64);
+        let windows = counted(incomplete as u64, "window was", "windows were");
         let what = if outcome.store.is_some() { "kept for the next run" } else { "not emitted" };
         sentences.push(format!(
-            "{what}: {windows} windows were not complete, the watermark had not reached their end"
+            "{what}: {windows} not complete, the watermark had not reached their end"
         ));
     }
     let seconds = took.as_secs_f64();
     let rate = (summary.records.read as f64 / seconds.max(0.001)) as u64;
     sentences.push(format!("took {seconds:.2} s, {} records/s", grouped(rate)));
     sentences
+}
+
+/// What a sink has written: it takes panes, or late copies.
+fn written(sink: &SinkReport) -> String {
+    if sink.takes_late {
+        return counted(sink.late, "late copy", "late copies");
+    }
+    let panes = counted(sink.panes, "pane", "panes");
+    format!("{panes}, {}", counted(sink.retracts, "retraction", "retractions"))
 }
 
 /// Counts as `name number`, those at zero left out.
@@ -187,6 +191,11 @@ pub(crate) fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// So many of something: `many` is its plural.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
 #[cfg(test)]
@@ -222,6 +231,23 @@ mod tests {
             };
             let text = stages(&summary);
             assert!(text.contains(header) && text.contains(row), "{text}");
+        }
+    }
+
+    #[test]
+    fn sinks_tell_what_they_take_and_one_of_something_is_one() {
+        let report = SinkReport::default();
+        let panes = |panes, retracts| SinkReport { panes, retracts, ..report.clone() };
+        let late = |late| SinkReport { takes_late: true, late, ..report.clone() };
+        for (sink, text) in [
+            (panes(0, 0), "0 panes, 0 retractions"),
+            (panes(1, 1), "1 pane, 1 retraction"),
+            (panes(1_234, 2), "1,234 panes, 2 retractions"),
+            (late(0), "0 late copies"),
+            (late(1), "1 late copy"),
+            (late(20), "20 late copies"),
+        ] {
+            assert_eq!(written(&sink), text);
         }
     }
 

@@ -27,6 +27,7 @@ Examples:
   nilometer test --print pipeline.toml late.txt | jq .values
 
 Exit codes: 0 all match, 1 something differs, 2 a file or the pipeline cannot be used.
+
 The grammar of transcripts is described in docs/transcripts.md.";
 
 /// Which transcripts, and what to do with them.

@@ -1,5 +1,6 @@
 //! How a transcript came out, for people: the inputs whose expectations were not met, as a diff.
 
+use crate::summary_table::counted;
 use nilometer_model::transcript::{Input, Mismatch, Step, Transcript};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
@@ -45,8 +46,9 @@ pub fn report(
     let path = path.display();
     if mismatches.is_empty() {
         let panes: usize = steps.iter().map(|step| step.panes.len()).sum();
-        let inputs = transcript.steps.len();
-        return format!("{path}: ok, {inputs} inputs, {panes} panes\n");
+        let panes = counted(panes as u64, "pane", "panes");
+        let inputs = counted(transcript.steps.len() as u64, "input", "inputs");
+        return format!("{path}: ok, {inputs}, {panes}\n");
     }
     let mut text = String::new();
     let mut shown = None;
@@ -67,11 +69,10 @@ pub fn report(
         let difference = difference(mismatch, colours);
         let _written = writeln!(text, "{difference}");
     }
-    let count = mismatches.len();
-    let plural = if count == 1 { "" } else { "s" };
+    let differences = counted(mismatches.len() as u64, "difference", "differences");
     let _written = writeln!(
         text,
-        "{path}: {count} difference{plural}: {} expected, {} came",
+        "{path}: {differences}: {} expected, {} came",
         colours.paint(RED, "-"),
         colours.paint(GREEN, "+")
     );

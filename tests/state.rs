@@ -72,7 +72,7 @@ fn a_state_that_does_not_fit_is_refused_and_nothing_is_touched() {
     place.write("in.ndjson", RECORDS);
     let (code, stderr) = place.run(&[]);
     assert_eq!(code, 0, "{stderr}");
-    assert!(stderr.contains("state: 1 epochs stored, "), "{stderr}");
+    assert!(stderr.contains("state: 1 epoch stored, "), "{stderr}");
     let whole = place.read("out.ndjson");
     assert_eq!(whole.lines().count(), 2);
 

@@ -17,6 +17,7 @@ mod server;
 mod shared;
 #[cfg(test)]
 pub(crate) mod tests;
+mod worded;
 
 use crate::config::Pipeline;
 use crate::metrics::Watched;

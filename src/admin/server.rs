@@ -6,6 +6,7 @@
 
 use super::routes;
 use super::shared::Shared;
+use super::worded::Worded;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -102,7 +103,7 @@ async fn answer(stream: TcpStream, router: Router) {
         .keep_alive(false)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(Worded::new(stream)), TowerToHyperService::new(router));
     // A peer that goes away, or takes too long, has lost its answer and nothing else.
     timeout(LIFETIME, connection).await.ok();
 }

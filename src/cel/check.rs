@@ -5,12 +5,12 @@
 
 use super::CelError;
 use super::functions::{self, FORMS};
+use crate::config::help_on_names;
 use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SourceInfo};
 use nilometer_model::expr::{
     Arithmetic, Binary, Cidr, Kind, Literal, Relation, TypeError, TypedExpr, Unary,
 };
-use nilometer_model::planner::nearest;
 use nilometer_model::row::Field;
 use std::net::IpAddr;
 
@@ -130,8 +130,8 @@ impl Checker<'_> {
         };
         let found = self.fields.iter().find(|field| *field.name == *name);
         if found.is_none() {
-            let known = self.fields.iter().map(|field| &*field.name);
-            let help = nearest(&name, known).map(|near| format!("did you mean `{near}`?"));
+            let known: Vec<_> = self.fields.iter().map(|field| &*field.name).collect();
+            let help = Some(help_on_names(&name, &known));
             self.error(at, format!("there is no {} `{name}`", self.noun), help);
         }
         found.cloned()
@@ -241,8 +241,8 @@ impl Checker<'_> {
             self.error(at, format!("`{name}` is called like this: {form}"), None);
             return;
         }
-        let near = nearest(name, FORMS.iter().map(|(known, _)| *known));
-        let help = near.map(|near| format!("did you mean `{near}`?"));
+        let known: Vec<_> = FORMS.iter().map(|(known, _)| *known).collect();
+        let help = Some(help_on_names(name, &known));
         self.error(at, format!("the function `{name}` is not supported"), help);
     }
 }

@@ -87,10 +87,17 @@ fn expressions_of_the_subset_have_values() {
     }
 }
 
+/// What is said of a name that is near no other.
+const FIELDS: &str = "known are `bytes`, `packets`, `dst_port`, `tos`, `duration`, `total`, `rate`, \
+                      `flag`, `application`, `src_addr`, `meta.site`, `node`";
+const FUNCTIONS: &str = "known are `has`, `size`, `contains`, `startsWith`, `endsWith`, `int`, \
+                         `double`, `ip`, `cidr`, `containsIP`, `family`, `isLoopback`, \
+                         `isUnspecified`, `isLinkLocalUnicast`, `isGlobalUnicast`";
+
 /// Source, offset, the text pointed at, message, help.
 const WRONG: &[(&str, usize, &str, &str, &str)] = &[
     ("bytse > 1", 0, "bytse", "there is no field `bytse`", "did you mean `bytes`?"),
-    ("flag && zzz", 8, "zzz", "there is no field `zzz`", ""),
+    ("flag && zzz", 8, "zzz", "there is no field `zzz`", FIELDS),
     (
         "flag && meta.sit == 'x'",
         12,
@@ -170,14 +177,20 @@ const WRONG: &[(&str, usize, &str, &str, &str)] = &[
     ("Flow{a: 1}", 4, "{", "messages are not supported", ""),
     ("b'a' == 'a'", 0, "b'a'", "bytes are not supported", "write a text without the `b`"),
     ("application[0]", 11, "[", "indices are not supported", ""),
-    ("[1, 2].exists(x, x > 1)", 7, "exists", "the function `exists` is not supported", ""),
-    ("application.matches('a.*')", 12, "matches", "the function `matches` is not supported", ""),
+    ("[1, 2].exists(x, x > 1)", 7, "exists", "the function `exists` is not supported", FUNCTIONS),
+    (
+        "application.matches('a.*')",
+        12,
+        "matches",
+        "the function `matches` is not supported",
+        FUNCTIONS,
+    ),
     (
         "timestamp('2024-01-01T00:00:00Z')",
         0,
         "timestamp",
         "the function `timestamp` is not supported",
-        "",
+        FUNCTIONS,
     ),
     (
         "application.startWith('a')",

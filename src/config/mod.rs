@@ -26,6 +26,7 @@ pub use pipeline::{
     TopicConfig, ValueFormat,
 };
 pub use place::Place;
+pub(crate) use problem::help_on_names;
 pub use problem::{ConfigErrors, Look, Problem};
 pub use seen::{AdminConfig, OtlpConfig, OtlpProtocol, TelemetryConfig};
 pub use settings::Setting;

@@ -64,8 +64,8 @@ pub(super) fn watermark(account: &mut Account, watched: &Watched) {
     let Watermark(watermark) = meters.watermark();
     if let Some(seconds) = seconds(watermark) {
         account.real(Metric::Watermark, &[], seconds);
-        let delay = i128::from(account.now) - i128::from(watermark.as_millis());
-        account.real(Metric::WatermarkDelay, &[], delay as f64 / 1_000.0);
+        let delay = account.now.saturating_sub(watermark.as_millis()).max(0);
+        account.real(Metric::WatermarkDelay, &[], in_seconds(delay));
     }
     let Some(standing) = meters.standing() else { return };
     account.real(Metric::WatermarkStill, &[], in_seconds(standing.still.as_millis()));
@@ -99,10 +99,11 @@ fn partition(account: &mut Account, labels: [&Arc<str>; 2], standing: &Partition
     if let Some(seconds) = seconds(standing.watermark.0) {
         account.real(Metric::PartitionWatermark, labels, seconds);
     }
-    if let Some(head) = seconds(standing.head) {
+    if seconds(standing.head).is_some() {
         let skew = in_seconds(standing.lag.as_millis());
         account.real(Metric::PartitionSkew, labels, skew);
-        account.real(Metric::PartitionClockSkew, labels, head - in_seconds(account.now));
+        let ahead = standing.head.as_millis().saturating_sub(account.now);
+        account.real(Metric::PartitionClockSkew, labels, in_seconds(ahead));
     }
     let is_idle = standing.state == PartitionState::Idle;
     account.whole(Metric::PartitionIdle, labels, u64::from(is_idle));

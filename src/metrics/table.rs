@@ -92,7 +92,7 @@ metrics! {
     CreditBytes: Gauge "nilometer_source_in_flight_bytes" "bytes" ["source"] "Credits in use, in bytes; at most `limits.in_flight_bytes` and a batch.";
 
     Watermark: Gauge "nilometer_watermark_seconds" "s since 1970" [] "The watermark of the pipeline; no sample before it is known and when all input has ended.";
-    WatermarkDelay: Gauge "nilometer_watermark_delay_seconds" "s" [] "How far the watermark is behind the clock; no sample where it has none.";
+    WatermarkDelay: Gauge "nilometer_watermark_delay_seconds" "s" [] "How far the watermark is behind the clock, 0 where it is ahead; no sample where there is none.";
     WatermarkStill: Gauge "nilometer_watermark_still_seconds" "s" [] "For how long the watermark has not risen.";
     WatermarkHolder: Gauge "nilometer_watermark_holder" "1" ["source", "partition"] "1 for the partition that holds the watermark, and no other sample; none where nobody holds it.";
     WatermarkHeldBy: Gauge "nilometer_watermark_held_seconds" "s" ["source"] "How much further the watermark would be without the source that holds it; no sample where no other counts.";

@@ -19,6 +19,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
+use std::error::Error;
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -220,7 +221,7 @@ async fn over_grpc<S: Signal>(
     client.ready().await.map_err(|error| chain(&error))?;
     let codec = ProstCodec::<S, S::Answer>::default();
     let answered = client.unary(request, PathAndQuery::from_static(S::METHOD), codec).await;
-    answered.map(tonic::Response::into_inner).map_err(|status| chain(&status))
+    answered.map(tonic::Response::into_inner).map_err(|status| status_text(&status))
 }
 
 async fn over_http<S: Signal>(
@@ -246,16 +247,32 @@ async fn over_http<S: Signal>(
     S::Answer::decode(body).map_err(|error| format!("its answer makes no sense: {error}"))
 }
 
+/// What a status says, which prints as code otherwise.
+fn status_text(status: &tonic::Status) -> String {
+    let mut text = status.code().description().to_owned();
+    say(&mut text, status.message());
+    led_by(text, status.source())
+}
+
 /// What an error says, and what led to it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
+fn chain(error: &dyn Error) -> String {
+    led_by(error.to_string(), error.source())
+}
+
+fn led_by(mut text: String, mut source: Option<&dyn Error>) -> String {
     while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
+        say(&mut text, &error.to_string());
         source = error.source();
     }
     text
+}
+
+/// Adds `more`, unless that has been said.
+fn say(text: &mut String, more: &str) {
+    if !text.contains(more) {
+        text.push_str(": ");
+        text.push_str(more);
+    }
 }
 
 /// What is said of this process, whatever it tells.

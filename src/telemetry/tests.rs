@@ -1,6 +1,7 @@
 //! What a collector is told, over real connections, and that one which does not listen costs nothing.
 
 use super::Pushing;
+use super::collector::Collector;
 use crate::admin::tests::kit::{Run, in_system};
 use crate::config::{OtlpConfig, OtlpProtocol};
 use nilometer_actors::node::Outcome;
@@ -22,6 +23,22 @@ use tonic::transport::server::TcpIncoming;
 /// Of a run that tells a collector which tests have made.
 const TOLD: &str = "[admin]\nlisten = \"127.0.0.1:0\"\n\
     [telemetry]\nresource = { \"service.name\" = \"mine\", zone = \"z1\" }\n";
+
+#[test]
+fn nobody_who_listens_is_told_of_in_words() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for protocol in [OtlpProtocol::Grpc, OtlpProtocol::Http] {
+        let config = config(nobody, protocol, 5_000);
+        let (runtime, collector) = Collector::at_home(&config).unwrap();
+        let refusal = runtime.block_on(collector.take(Request::default())).unwrap_err();
+        let text = refusal.to_string();
+        assert!(text.starts_with(&format!("the collector at http://{nobody} takes nothing: ")));
+        assert!(text.ends_with("Connection refused (os error 111)"), "{text}");
+        // As programmers print errors.
+        assert!(!text.contains(['"', '{', '\'']), "{text}");
+        assert_eq!(text.matches("tcp connect error").count(), 1, "{text}");
+    }
+}
 
 /// What a collector was told.
 #[derive(Clone, Default)]

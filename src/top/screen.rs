@@ -132,7 +132,10 @@ fn table(frame: &mut Frame<'_>, area: Rect, columns: Columns, rows: Vec<Vec<Stri
 
 fn span(millis: i64) -> String {
     // Whole seconds: what is less changes at every look.
-    display_span(Span::from_millis(millis.max(0) / 1_000 * 1_000))
+    match millis.max(0) / 1_000 {
+        0 => "0s".to_owned(),
+        seconds => display_span(Span::from_millis(seconds * 1_000)),
+    }
 }
 
 fn head(view: &View) -> Text<'static> {
@@ -175,7 +178,7 @@ fn watermark(pipeline: &PipelineAnswer) -> String {
         }
         None => text.push_str(", held by nobody"),
     }
-    if let Some(still) = stands.still_ms {
+    if let Some(still) = stands.still_ms.filter(|still| *still >= 1_000) {
         text.push_str(&format!("; has not moved for {}", span(still)));
     }
     text

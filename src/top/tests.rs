@@ -28,14 +28,18 @@ fn line<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
 
 #[test]
 fn a_look_shows_what_the_run_has_counted() {
-    let first = look();
+    let mut first = look();
+    first.pipeline.watermark.still_ms = Some(61_500);
+    first.pipeline.uptime_ms = 900;
     let text = printed(&View::new(first.clone()));
-    assert!(text.starts_with("seen: running, streaming, up 0"), "{text}");
-    assert!(text.contains(" behind the clock, held by `in`; has not moved for "), "{text}");
+    assert!(text.starts_with("seen: running, streaming, up 0s"), "{text}");
+    assert!(text.contains(" behind the clock, held by `in`; has not moved for 61s\n"), "{text}");
     assert_eq!(line(&text, "in "), ["in", "7", "-", "1", "1", "0"]);
     let sums = line(&text, "sums");
     assert_eq!(sums[..6], ["sums", "records", "-", "0", "0", "-"]);
     assert_eq!(line(&text, "out"), ["out", "2", "-", "0", "well"]);
+    first.pipeline.watermark.still_ms = Some(999);
+    assert!(!printed(&View::new(first.clone())).contains("moved"));
     // Two seconds later, 4,000 records and 100 panes on.
     let mut second = first.clone();
     second.pipeline.now_ms += 2_000;

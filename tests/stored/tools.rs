@@ -135,7 +135,7 @@ fn what_is_listed_is_what_the_input_holds() {
         "watermark: 2023-11-14T22:13:",
         " stage         keys   in pages   windows   slices   sessions    bytes   watermark\n",
         " source   records read   is read again\n",
-        " sink   panes   retractions   bytes to be written\n",
+        " sink   panes   retractions   late copies   bytes to be written\n",
     ] {
         assert!(text.contains(said), "{text}");
     }

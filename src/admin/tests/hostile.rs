@@ -88,8 +88,15 @@ fn what_is_too_much_or_no_request_is_refused() {
             if let Some(answer) = Answer::read(&bytes) {
                 let begin: String = request.chars().take(40).collect();
                 assert!((400..=505).contains(&answer.status), "{begin:?}: {answer:?}");
+                assert!(answer.json()["error"].is_string(), "{begin:?}: {answer:?}");
             }
         }
+        // One that fits into what is read before it is refused: the answer cannot be lost.
+        let bytes = raw(run.address(), format!("GET / HTTP/1.1\r\n{many}\r\n").as_bytes()).await;
+        let answer = Answer::read(&bytes).unwrap();
+        assert_eq!(answer.status, 431);
+        let error = "the head of the request is too long: at most 64 lines and 16 KiB";
+        assert_eq!(answer.json()["error"], error);
         // A body that is said to be huge is refused before it has come, one without end as it comes.
         let huge = format!(
             "PUT /api/v1/log-level HTTP/1.1\r\nhost: x\r\n{token}content-length: 9999999999\r\n\r\n{{"

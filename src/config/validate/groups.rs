@@ -1,6 +1,7 @@
 //! Groupings: keys, windows, top-K.
 
 use super::aggregates::aggregates;
+use super::inputs;
 use super::names::{self, FLOW_EACH, check_unique, check_word, expand};
 use super::outputs::SinkNames;
 use super::results;
@@ -13,7 +14,6 @@ use crate::config::raw::RawConfig;
 use crate::config::raw::group::{RawGroup, RawMode, RawTies, RawTopK};
 use crate::config::raw::reader::{Given, Spanned};
 use crate::config::raw::text_or_table::RawColumn;
-use nilometer_model::flow::FLOW_FIELDS;
 use nilometer_model::pane::AccumulationMode;
 use nilometer_model::plan::{AggregateSpec, Grouping, KeyColumn, Ties, TopKSpec};
 use nilometer_model::row::Field;
@@ -37,15 +37,12 @@ impl Scope {
     /// What there is in a pipeline with these records.
     pub(crate) fn new(raw: &RawConfig, records: &Option<Records>, is_live: bool) -> Self {
         let (fields, is_flow) = match records {
-            Some(Records::Flows(_)) => {
-                let fields = FLOW_FIELDS.iter().map(|info| Field::new(info.name, info.ty));
-                (Some(fields.collect()), true)
-            }
+            Some(Records::Flows(_)) => (Some(inputs::flow_fields()), true),
             Some(Records::Declared(record)) => (
                 Some(record.fields.iter().map(|field| Field::new(&field.name, field.ty)).collect()),
                 false,
             ),
-            None => (None, false),
+            None => inputs::readable_fields(raw),
         };
         Self { fields, broken: Vec::new(), is_flow, is_live, sinks: SinkNames::new(raw) }
     }

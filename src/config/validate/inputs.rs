@@ -14,7 +14,8 @@ use crate::config::raw::watermark::RawSourceWatermark;
 use crate::config::raw::{RawBiflow, RawConfig, RawFlows, RawRecord, RawTimeUnit, RawType};
 use nilometer_connectors::flow_tables::{FlowTableError, read_applications, read_exporters};
 use nilometer_connectors::text::{RecordField, RecordSchema, TimeUnit};
-use nilometer_model::flow::{Biflow, FlowSettings};
+use nilometer_model::flow::{Biflow, FLOW_FIELDS, FlowSettings};
+use nilometer_model::row::Field;
 use nilometer_model::value::Type;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -249,6 +250,42 @@ pub(crate) fn records(
     }
 }
 
+/// The fields of records, as far as they can be read although something else about the records or
+/// their sources is wrong, which has been reported; and whether they are flows.
+pub(crate) fn readable_fields(raw: &RawConfig) -> (Option<Vec<Field>>, bool) {
+    let has_flows = raw.source.value().is_some_and(|raw| raw.tables.iter().any(gives_flows));
+    match &raw.record {
+        // Nobody knows which of them is meant.
+        Given::Value(_) if has_flows => (None, false),
+        Given::Value(record) => {
+            let names = record.value.fields.value().map(|fields| fields.names.as_slice());
+            let known = |(name, raw): &(Spanned<String>, Spanned<RawField>)| {
+                Some(Field::new(&name.value, field_type(&raw.value)?))
+            };
+            (names.and_then(|names| names.iter().map(known).collect()), false)
+        }
+        Given::Absent if has_flows => (Some(flow_fields()), true),
+        Given::Absent | Given::Wrong => (None, false),
+    }
+}
+
+/// The fields of flows.
+pub(crate) fn flow_fields() -> Vec<Field> {
+    FLOW_FIELDS.iter().map(|info| Field::new(info.name, info.ty)).collect()
+}
+
+/// Whether a source gives flows, whatever may be wrong with it.
+fn gives_flows(source: &RawSource) -> bool {
+    match source {
+        RawSource::Files(files) => match files.format.value() {
+            Some(RawFormat::Capture | RawFormat::Datagram) => true,
+            Some(RawFormat::Csv | RawFormat::Ndjson) | None => !files.preset.is_absent(),
+        },
+        RawSource::Kafka(kafka) => kafka::gives_flows(kafka),
+        RawSource::Udp(_) | RawSource::Generator(_) => true,
+    }
+}
+
 fn record_place(raw: &RawConfig) -> Place {
     let first = raw.source.get().filter(|sources| sources.origin != Origin::Default);
     first.map_or(raw.place, |sources| sources.place)
@@ -279,14 +316,14 @@ fn declared(raw: &RawRecord, problems: &mut Problems) -> Option<RecordSchema> {
     let mut fields = Vec::new();
     for (name, raw) in &raw.fields.value()?.names {
         check_word(&name.value, "field", name.place, problems);
-        let (ty, from) = match &raw.value {
-            RawField::Type(ty) => (Some(*ty), None),
-            RawField::From(table) => (table.ty.value().copied(), table.from.value()),
+        let from = match &raw.value {
+            RawField::Type(_) => None,
+            RawField::From(table) => table.from.value(),
         };
-        let Some(ty) = ty else { continue };
+        let Some(ty) = field_type(&raw.value) else { continue };
         fields.push(RecordField {
             name: name.value.as_str().into(),
-            ty: model_type(ty),
+            ty,
             from: from.unwrap_or(&name.value).as_str().into(),
         });
     }
@@ -311,6 +348,15 @@ fn declared(raw: &RawRecord, problems: &mut Problems) -> Option<RecordSchema> {
     }
     let time = as_field.map_or_else(|| time.value.as_str().into(), |field| field.from.clone());
     Some(RecordSchema { time, time_unit: unit, fields })
+}
+
+/// The type of a field, if it can be read.
+fn field_type(raw: &RawField) -> Option<Type> {
+    let ty = match raw {
+        RawField::Type(ty) => Some(ty),
+        RawField::From(table) => table.ty.value(),
+    };
+    ty.copied().map(model_type)
 }
 
 const fn model_type(ty: RawType) -> Type {

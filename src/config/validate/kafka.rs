@@ -69,6 +69,14 @@ pub(crate) fn source(raw: &RawKafka, problems: &mut Problems) -> Option<SourceKi
     })))
 }
 
+/// Whether a source gives flows, whatever may be wrong with it.
+pub(crate) fn gives_flows(raw: &RawKafka) -> bool {
+    match raw.format.value() {
+        Some(RawKafkaFormat::FlowProtobuf | RawKafkaFormat::Netflow) => true,
+        Some(RawKafkaFormat::Json) | None => !raw.preset.is_absent(),
+    }
+}
+
 fn format(raw: &RawKafka, problems: &mut Problems) -> Option<ValueFormat> {
     let format = raw.format.get()?;
     let name = format.value.name();

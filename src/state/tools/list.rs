@@ -3,7 +3,7 @@
 use super::opened::Opened;
 use super::{Format, ListArgs, ToolError};
 use crate::standing::{Names, describe, instant};
-use crate::summary_table::grouped;
+use crate::summary_table::{counted, grouped};
 use crate::text_table::text_table;
 use nilometer_actors::checkpoint::{Checkpoint, sink_name};
 use nilometer_connectors::store::Store;
@@ -67,6 +67,7 @@ struct SinkRow {
     name: Box<str>,
     panes: u64,
     retractions: u64,
+    late_copies: u64,
     /// Length of its file before the results of the last epoch, if it has one.
     written_bytes: Option<u64>,
     /// Results of the last epoch that may not have been written, bytes.
@@ -121,16 +122,17 @@ impl Listing {
 
     fn text(&self) -> String {
         let Self { dir, pipeline, epoch, stored_by, shards, .. } = self;
-        let plural = if *shards == 1 { "" } else { "s" };
+        let shards = counted(*shards as u64, "shard", "shards");
         let mut text = format!(
-            "state `{dir}` of pipeline `{pipeline}`: epoch {epoch}, {shards} shard{plural}, stored \
+            "state `{dir}` of pipeline `{pipeline}`: epoch {epoch}, {shards}, stored \
              by nilometer {stored_by}; {} bytes on disk\n{}\n",
             grouped(self.disk_bytes),
             self.standing
         );
         if self.failed_runs > 0 {
-            let runs = self.failed_runs;
-            text.push_str(&format!("its last {runs} runs have failed, and come no further\n"));
+            let runs = self.failed_runs as u64;
+            let runs = counted(runs, "run has failed, and comes", "runs have failed, and come");
+            text.push_str(&format!("its last {runs} no further\n"));
         }
         text.push_str(&format!("\n{}\n", self.stage_table()));
         let rows = self.sources.iter().map(|source| {
@@ -140,11 +142,12 @@ impl Listing {
         let header = ["source", "records read", "is read again"];
         text.push_str(&format!("\n{}\n", text_table(&header, &[1], rows)));
         let rows = self.sinks.iter().map(|sink| {
-            let numbers = [sink.panes, sink.retractions, sink.unwritten_bytes];
+            let SinkRow { panes, retractions, late_copies, unwritten_bytes, .. } = sink;
+            let numbers = [*panes, *retractions, *late_copies, *unwritten_bytes];
             std::iter::once(sink.name.to_string()).chain(numbers.map(grouped)).collect::<Vec<_>>()
         });
-        let header = ["sink", "panes", "retractions", "bytes to be written"];
-        text.push_str(&format!("\n{}\n", text_table(&header, &[1, 2, 3], rows)));
+        let header = ["sink", "panes", "retractions", "late copies", "bytes to be written"];
+        text.push_str(&format!("\n{}\n", text_table(&header, &[1, 2, 3, 4], rows)));
         text
     }
 
@@ -231,14 +234,21 @@ impl StageRow {
 fn sinks(opened: &Opened, checkpoint: &Checkpoint) -> Result<Vec<SinkRow>, ToolError> {
     let mut rows = Vec::new();
     for (sink, cut) in opened.manifest.sinks.iter().zip(&checkpoint.sinks) {
-        let (panes, retractions, _) = cut.as_ref().map_or((0, 0, 0), |cut| cut.counts);
+        let (panes, retractions, late_copies) = cut.as_ref().map_or((0, 0, 0), |cut| cut.counts);
         let is_written = opened.store().noted(&sink_name(&sink.name))? >= checkpoint.epoch;
         let blocks = format!("outbox/{}/", sink.name);
         let of_sink = opened.store().parts().filter(|(part, _)| part.starts_with(&blocks));
         let bytes: u64 = of_sink.map(|(_, bytes)| bytes).sum();
         let unwritten_bytes = if is_written { 0 } else { bytes };
         let (name, written_bytes) = (sink.name.clone(), cut.as_ref().and_then(|cut| cut.begins));
-        rows.push(SinkRow { name, panes, retractions, written_bytes, unwritten_bytes });
+        rows.push(SinkRow {
+            name,
+            panes,
+            retractions,
+            late_copies,
+            written_bytes,
+            unwritten_bytes,
+        });
     }
     Ok(rows)
 }

@@ -30,8 +30,8 @@ Examples:
   nilometer state export state/flows | zstd > flows.jsonl.zst
   zstd -dc flows.jsonl.zst | nilometer state import state/elsewhere
 
-The pipeline must be stopped, or the directory be a copy. What is looked at is copied to TMPDIR first,
-and not changed.";
+The pipeline must be stopped, or the directory be a copy. What is looked at is copied to TMPDIR \
+first, and not changed.";
 
 /// What to do with a state.
 #[derive(Debug, Args)]

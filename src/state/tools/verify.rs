@@ -2,7 +2,7 @@
 
 use super::opened::Opened;
 use super::{ToolError, VerifyArgs};
-use crate::summary_table::grouped;
+use crate::summary_table::{counted, grouped};
 use nilometer_connectors::store::Examination;
 use std::io::Write as _;
 
@@ -35,13 +35,12 @@ pub(super) fn execute(args: &VerifyArgs) -> Result<(), ToolError> {
     };
     writeln!(
         std::io::stdout().lock(),
-        "state `{}` is whole: {epochs}; {} parts, {} pieces of the log, {} pages, {} entries, {} \
-         bytes",
+        "state `{}` is whole: {epochs}; {}, {} of the log, {}, {}, {} bytes",
         opened.path,
-        grouped(found.parts),
-        grouped(found.pieces),
-        grouped(found.pages),
-        grouped(entries),
+        counted(found.parts, "part", "parts"),
+        counted(found.pieces, "piece", "pieces"),
+        counted(found.pages, "page", "pages"),
+        counted(entries, "entry", "entries"),
         grouped(found.bytes),
     )?;
     Ok(())
