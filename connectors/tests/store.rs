@@ -1,6 +1,10 @@
 //! The contract of stores, on every implementation; and what a directory can be instead of a state.
 
-#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "what is not as expected fails the test"
+)]
 
 use nilometer_connectors::store::database::Database;
 use nilometer_connectors::store::memory::Disk;
@@ -117,6 +121,36 @@ fn an_epoch_is_there_as_a_whole_or_not_at_all() {
         assert_eq!(store.last(), epoch(5));
         assert_eq!(store.read("part/1").unwrap().unwrap(), 5_u64.to_le_bytes());
         assert_eq!(store.read("part/0").unwrap(), None, "an older epoch is gone");
+    }
+}
+
+/// A page of one very large key is longer than what the database gives back: it lies in rows that are not.
+#[test]
+fn large_pages_that_are_deleted_leave_nothing_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = open(&directory.path().join("state")).unwrap();
+    let pages = store.pages();
+    let mut content = noise(400_000, 7);
+    let mut live = Vec::new();
+    // 48 MB in all, of which 1.2 MB are in use at a time.
+    for number in 1..=40_u64 {
+        let old = std::mem::take(&mut live);
+        for page in 0..3_u8 {
+            content[..8].copy_from_slice(&number.to_le_bytes());
+            content[8] = page;
+            live.push((pages.write(&content).unwrap(), page));
+        }
+        store.commit(epoch(number), epoch(number)).unwrap();
+        for (page, _) in old {
+            pages.delete(page).unwrap();
+        }
+    }
+    assert!(store.bytes_on_disk().unwrap() < 16 << 20, "{:?}", store.bytes_on_disk());
+    drop((store, pages));
+    let pages = open(&directory.path().join("state")).unwrap().pages();
+    for (page, number) in live {
+        content[8] = number;
+        assert!(pages.read(page).unwrap() == content, "{page}");
     }
 }
 

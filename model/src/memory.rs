@@ -66,6 +66,13 @@ pub(crate) struct Memory {
     gone: VecDeque<(u64, PageNumber)>,
 }
 
+impl Memory {
+    /// Bytes of what is known of pages that no table knows any more.
+    fn bytes(&self) -> usize {
+        self.gone.capacity() * size_of::<(u64, PageNumber)>()
+    }
+}
+
 /// What pages there are of a state that is restored.
 #[derive(Debug, Default)]
 pub(crate) struct Restored {
@@ -337,6 +344,7 @@ impl Shard {
     pub fn memory(&self) -> Option<MemoryUse> {
         let memory = self.memory.as_ref().filter(|memory| memory.budget.is_some())?;
         let mut taken = MemoryUse {
+            bytes: memory.bytes(),
             bytes_max: memory.bytes_max,
             budget: memory.budget,
             ..MemoryUse::default()
@@ -363,7 +371,7 @@ impl Shard {
     }
 
     fn weigh(&mut self) -> usize {
-        let mut weigh = Weigh(0);
+        let mut weigh = Weigh(self.memory.as_ref().map_or(0, Memory::bytes));
         self.machines.iter_mut().for_each(|machine| visit(machine, &mut weigh));
         weigh.0
     }

@@ -8,7 +8,7 @@
 //! - `c` epoch: the commit of an epoch, with the name, size and checksum of every part and piece, and
 //!   from which epoch on the log is needed,
 //! - `n` name: a note,
-//! - `p` number: a page of keys that are not in memory, see `super::pages`.
+//! - `p` number, and `p` number number: a page of keys that are not in memory, see `super::pages`.
 //!
 //! Rows of an epoch without its commit row are a cut-off beginning; opening deletes them. Of what
 //! was written and not flushed any row may be missing, also under a commit row that is there: so an
@@ -22,7 +22,7 @@ use super::packing::{Effort, pack, unpack};
 use super::pages::RowPages;
 use super::rows::{Rows, Write};
 use super::sled_rows::{SledRows, write_anew};
-use super::{PieceId, Store, StoreError};
+use super::{CHUNK_BYTES, PieceId, Store, StoreError};
 use nilometer_model::cold::{PageError, PageNumber, Pages};
 use nilometer_model::epoch::Epoch;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of a chunk.
-const CHUNK_BYTES: usize = 64 << 10;
 /// Rows that are written or deleted at a time at most: sled keeps a batch in memory until it is
 /// flushed, and grows with large ones.
 const BATCH_ROWS: usize = 100;

@@ -115,6 +115,10 @@ pub struct PieceId {
     pub number: u32,
 }
 
+/// Bytes of a row at most, but for its head: larger values are never reclaimed on disk, and many small ones
+/// take memory.
+const CHUNK_BYTES: usize = 64 << 10;
+
 /// Version of what stores write.
 pub const STORE_VERSION: u8 = 2;
 

@@ -90,6 +90,8 @@ pub(crate) struct Cold {
     deadlines: BTreeSet<(EventTime, Slot)>,
     ticks: BTreeSet<(ProcessingTime, Slot)>,
     shares: Vec<BTreeSet<(EventTime, Slot)>>,
+    /// By group: the page of it that was written last, if it is not half full. Gone with the page.
+    short: BTreeMap<KeyGroup, Slot>,
     /// The page that was read last. Forgotten when it is let go.
     recent: Option<(Slot, Content)>,
     /// Pages that are no longer needed. Taken by the cut.
@@ -128,6 +130,7 @@ impl Cold {
             deadlines: BTreeSet::new(),
             ticks: BTreeSet::new(),
             shares: vec![BTreeSet::new(); shares],
+            short: BTreeMap::new(),
             recent: None,
             gone: Vec::new(),
             changed: BTreeSet::new(),
@@ -162,12 +165,19 @@ impl Cold {
 
     /// Bytes of memory that knowing all this takes, roughly.
     pub(crate) fn memory(&self) -> usize {
-        let waiting = self.deadlines.len() + self.ticks.len();
-        let bits = self.index.len() / 8;
+        let shared: usize = self.shares.iter().map(BTreeSet::len).sum();
+        let waiting = self.deadlines.len() + self.ticks.len() + shared;
+        // What lies behind a page: the bits of its entries, and what they wait for by second watermarks.
+        let pages = self.pages.len() - self.free.len();
+        let behind = size_of::<u64>() + self.shares.len() * size_of::<Option<EventTime>>();
         self.index.allocation_size()
             + self.pages.capacity() * size_of::<Option<Page>>()
-            + waiting * 32
-            + bits
+            + self.free.capacity() * size_of::<Slot>()
+            + self.gone.capacity() * size_of::<PageNumber>()
+            + self.recent.as_ref().map_or(0, |(_, content)| content.bytes().len())
+            + (waiting + self.short.len()) * 32
+            + pages * behind
+            + self.index.len() / 8
     }
 
     /// What has gone wrong, if anything: nothing that comes of this state may be stored.
@@ -202,6 +212,15 @@ impl Cold {
         }
         if !draft.is_empty() {
             self.write(draft, group);
+        }
+    }
+
+    /// Adds the keys of the page of each of these groups that was written last and is short, so that one
+    /// page is made of both. Not while pages are brought back one by one: it moves what they hold.
+    pub(crate) fn join(&mut self, entries: &mut Vec<Entry>) {
+        let groups: BTreeSet<_> = entries.iter().map(|entry| entry.group).collect();
+        for slot in groups.iter().filter_map(|group| self.short.remove(group)).collect::<Vec<_>>() {
+            entries.append(&mut self.take_all(slot));
         }
     }
 
@@ -242,6 +261,11 @@ impl Cold {
         self.bytes += page.bytes;
         self.open += page.open;
         self.wait(slot, &page.earliest);
+        if page.bytes < PAGE_BYTES / 2 {
+            self.short.insert(page.known.group, slot);
+        } else {
+            self.short.remove(&page.known.group);
+        }
         if let Some(free) = self.pages.get_mut(slot as usize) {
             *free = Some(page);
         }
@@ -480,6 +504,9 @@ impl Cold {
     fn let_go(&mut self, slot: Slot) {
         let Some(page) = self.pages.get_mut(slot as usize).and_then(Option::take) else { return };
         self.forget(slot, &page.earliest);
+        if self.short.get(&page.known.group) == Some(&slot) {
+            self.short.remove(&page.known.group);
+        }
         self.recent.take_if(|(recent, _)| *recent == slot);
         self.bytes -= page.bytes;
         self.gone.push(page.known.number);

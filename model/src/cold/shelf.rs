@@ -3,8 +3,9 @@
 //! A table that has a shelf looks there for what it does not have itself, and asks it before the
 //! watermark, the clock or anything else is delivered, so that whoever is due comes back in time.
 //! Which entries go is decided here: those that were not used since it was decided last, those first
-//! that are needed last. What an entry waits for lies in its page exactly as the table has it, so
-//! that one that has come back is as if it had never gone.
+//! that are needed last, and of those a hand goes round the key groups and takes all of one before it
+//! goes on to the next: a page holds keys of one group, so that it is full. What an entry waits for lies in
+//! its page exactly as the table has it, so that one that has come back is as if it had never gone.
 
 use super::{Cold, Entry, KnownPage, PageError, Pages, Wants};
 use crate::epoch::Epoch;
@@ -13,7 +14,6 @@ use crate::key::{KeyGroup, Placing, stable_hash};
 use crate::plan::Plan;
 use crate::symbol::Symbols;
 use crate::time::{EventTime, ProcessingTime};
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// Bytes of images that are put into pages at a time, about.
@@ -34,6 +34,8 @@ pub(crate) struct Shelf {
     pub(crate) limit: usize,
     /// Pages that are still to be brought back, see [`Chills::recall_each`].
     asked: Vec<u32>,
+    /// The group of the entry that went last: the next that go are of it, or of those behind it.
+    hand: u16,
 }
 
 /// An entry that may go.
@@ -166,7 +168,7 @@ pub(crate) trait Chills: Keyed + Sized {
             && let Some(taken) = take(&mut shelf.cold)
         {
             if !taken.is_empty() && !has_room {
-                self.make_room(&mut shelf, until);
+                self.make_room(&mut shelf, until, false);
                 has_room = true;
             }
             let back = taken.iter().filter_map(|entry| self.put_back(&mut shelf, entry));
@@ -221,41 +223,47 @@ pub(crate) trait Chills: Keyed + Sized {
     fn tidy(&mut self) {
         let Some(mut shelf) = self.shelf().take() else { return };
         if self.held() > shelf.room() {
-            self.make_room(&mut shelf, self.reached());
+            self.make_room(&mut shelf, self.reached(), true);
             let sparse = shelf.cold.take_sparse();
             shelf.cold.shelve(sparse);
         }
         *self.shelf() = Some(shelf);
     }
 
-    /// If the table takes more than it may, lets entries go until it takes an eighth less.
-    fn make_room(&mut self, shelf: &mut Shelf, until: EventTime) {
+    /// If the table takes more than it may, lets entries go until it takes an eighth less; between two
+    /// rounds short pages are joined with what goes.
+    fn make_room(&mut self, shelf: &mut Shelf, until: EventTime, joins: bool) {
         if self.held() <= shelf.room() {
             return;
         }
         let mut candidates = self.candidates(until);
-        candidates.sort_by_key(|known| (known.is_used, Reverse(known.deadline)));
+        let urgency = Urgency::of(&candidates);
+        let class = |known: &Candidate| (known.is_used, urgency.class(known.deadline));
+        candidates.sort_by_key(class);
         let mut going = Vec::new();
         let mut bytes = 0;
-        for candidate in candidates {
-            let room = shelf.room();
-            if self.held() <= room - room / 8 {
-                break;
-            }
-            match shelf.entry(self, candidate.entry) {
-                Ok(entry) => {
-                    self.let_go(candidate.entry, &entry.wants);
-                    bytes += entry.image.len();
-                    going.push(entry);
+        'classes: for class in candidates.chunk_by(|one, other| class(one) == class(other)) {
+            for number in shelf.in_turn(self, class) {
+                let room = shelf.room();
+                if self.held() <= room - room / 8 {
+                    break 'classes;
                 }
-                Err(reason) => shelf.cold.fail(reason),
-            }
-            if bytes > BATCH_BYTES {
-                shelf.cold.shelve(std::mem::take(&mut going));
-                bytes = 0;
+                match shelf.entry(self, number) {
+                    Ok(entry) => {
+                        self.let_go(number, &entry.wants);
+                        shelf.hand = entry.group.0;
+                        bytes += entry.image.len();
+                        going.push(entry);
+                    }
+                    Err(reason) => shelf.cold.fail(reason),
+                }
+                if bytes > BATCH_BYTES {
+                    shelf.shelve(std::mem::take(&mut going), joins);
+                    bytes = 0;
+                }
             }
         }
-        shelf.cold.shelve(going);
+        shelf.shelve(going, joins);
         self.settle();
     }
 
@@ -297,12 +305,37 @@ impl Shelf {
             placing,
             limit: usize::MAX,
             asked: Vec::new(),
+            hand: 0,
         })
     }
 
-    /// Bytes that entries may take in memory: what knowing of those that are not leaves.
+    /// Puts entries into pages.
+    fn shelve(&mut self, mut going: Vec<Entry>, joins: bool) {
+        if joins {
+            self.cold.join(&mut going);
+        }
+        self.cold.shelve(going);
+    }
+
+    /// The entries of some candidates, in the order in which the hand comes to them.
+    fn in_turn<T: Chills>(&mut self, table: &T, candidates: &[Candidate]) -> Vec<u32> {
+        let mut name = Vec::new();
+        let turn = |candidate: &Candidate| {
+            name.clear();
+            table.name(candidate.entry, &mut name);
+            let group = self.placing.group(&name, &self.symbols);
+            (group.0.wrapping_sub(self.hand), candidate.entry)
+        };
+        let mut turns: Vec<_> = candidates.iter().map(turn).collect();
+        turns.sort_unstable();
+        turns.into_iter().map(|(_, entry)| entry).collect()
+    }
+
+    /// Bytes that entries may take in memory: what knowing of those that are not leaves, and a quarter at
+    /// least. Where knowing takes everything already, keys that are in use would else leave behind every
+    /// round, and come back in the next.
     fn room(&self) -> usize {
-        self.limit.saturating_sub(self.cold.memory())
+        self.limit.saturating_sub(self.cold.memory()).max(self.limit / 4)
     }
 
     fn form(&self) -> Result<Form<'_>, Box<str>> {
@@ -380,6 +413,37 @@ impl Shelf {
         let mut content = Input(&entry.image);
         let name = content.bytes().map_err(|error| error.to_string())?;
         Ok((Input(name), content, self.form()?))
+    }
+}
+
+/// How soon entries are needed, told apart in a few classes: those of one are as good as each other.
+struct Urgency {
+    latest: EventTime,
+    /// From the earliest to the latest, ms.
+    spread: u64,
+}
+
+impl Urgency {
+    const CLASSES: u64 = 4;
+
+    /// Of what some entries wait for.
+    fn of(candidates: &[Candidate]) -> Self {
+        let deadlines = candidates.iter().filter_map(|known| known.deadline);
+        let (earliest, latest) = deadlines.fold((EventTime::MAX, EventTime::MIN), |known, next| {
+            (known.0.min(next), known.1.max(next))
+        });
+        Self {
+            latest,
+            spread: latest.as_millis().saturating_sub(earliest.as_millis()).max(0) as u64,
+        }
+    }
+
+    /// The class of a deadline: 0 is needed last.
+    fn class(&self, deadline: Option<EventTime>) -> u64 {
+        let Some(deadline) = deadline else { return Self::CLASSES };
+        let ahead = self.latest.as_millis().saturating_sub(deadline.as_millis()).max(0) as u64;
+        let width = self.spread / Self::CLASSES + 1;
+        ahead / width
     }
 }
 

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::invariant::COLD_1;
+use crate::memory::shelves;
+use crate::pane::AccumulationMode;
+use crate::shard_tests::{Run, grouping};
 use proptest::prelude::*;
 
 fn at(millis: i64) -> EventTime {
@@ -31,6 +34,7 @@ enum Step {
     Share(i64),
     All,
     Sparse,
+    Join(u8),
     Restart,
 }
 
@@ -44,6 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0_i64..20).prop_map(Step::Share),
         1 => Just(Step::All),
         1 => Just(Step::Sparse),
+        1 => any::<u8>().prop_map(Step::Join),
         1 => Just(Step::Restart),
     ];
     prop::collection::vec(step, 1..40)
@@ -121,6 +126,15 @@ proptest! {
                     cold.shelve(entries);
                     continue;
                 }
+                Step::Join(key) => {
+                    let mut entries: Vec<_> = cold
+                        .take(u32::from(key % 16), |_| true)
+                        .into_iter()
+                        .collect();
+                    cold.join(&mut entries);
+                    cold.shelve(entries);
+                    continue;
+                }
                 Step::Restart => {
                     let (again, mut seen) = restarted(&cold, &pages);
                     let mut wanted: Vec<_> = all.iter().map(|entry| entry.wants.clone()).collect();
@@ -134,7 +148,7 @@ proptest! {
             };
             // Others may come with those that are due.
             let is_due = |entry: &Entry| match &step {
-                Step::Shelve(_) | Step::Sparse | Step::Restart => false,
+                Step::Shelve(_) | Step::Sparse | Step::Join(_) | Step::Restart => false,
                 Step::Take(key) => entry.image[0] == *key,
                 Step::Due(until) => entry.wants.deadline.is_some_and(|due| due <= at(*until)),
                 Step::Tick(until) => {
@@ -231,4 +245,108 @@ fn pages_come_in_the_order_of_what_is_left_in_them() {
         deadlines.extend(cold.take_due().into_iter().map(|entry| entry.wants.deadline));
     }
     assert_eq!(deadlines, [5, 80].map(|deadline| Some(at(deadline))));
+}
+
+/// A key of a group, small enough that a page takes a hundred.
+fn small(number: u32, group: u16, wants: Wants) -> Entry {
+    Entry { print: number, group: KeyGroup(group), wants, image: number.to_le_bytes().repeat(8) }
+}
+
+#[test]
+fn what_pages_wait_for_is_counted_as_memory() {
+    let memory = |wants: &Wants| {
+        let mut cold = Cold::new(Arc::new(MemoryPages::default()), wants.shares.len());
+        cold.shelve((0..500).map(|key| small(key.into(), key, wants.clone())).collect());
+        assert_eq!(cold.slots().len(), 500, "a page for each group");
+        let taken = cold.memory();
+        for slot in cold.slots() {
+            cold.take_all(slot);
+        }
+        assert_eq!(cold.take_gone().len(), 500);
+        assert!(cold.memory() < 100, "nothing is known any more: {}", cold.memory());
+        taken
+    };
+    let nothing = memory(&Wants::default());
+    // An instant and a page in an ordered set each, and the instant in the page.
+    let deadline = Some(at(1));
+    for wants in [
+        Wants { deadline, ..Wants::default() },
+        Wants { tick: Some(ProcessingTime::from_millis(1)), ..Wants::default() },
+        Wants { shares: vec![deadline], ..Wants::default() },
+        Wants { shares: vec![deadline; 3], ..Wants::default() },
+    ] {
+        let [single, shares] = [1, wants.shares.len().max(1)].map(|count| count * 500 * 16);
+        let more = memory(&wants) - nothing;
+        assert!(more >= shares + single / 2, "{more} bytes of {wants:?}");
+    }
+}
+
+#[test]
+fn keys_that_leave_a_few_at_a_time_come_to_lie_in_few_pages() {
+    let pages = Arc::new(MemoryPages::default());
+    let mut cold = Cold::new(pages.clone(), 0);
+    let mut numbers = 0..;
+    for _ in 0..100 {
+        let leaving = (0..4).flat_map(|group| [group, group]);
+        let mut leaving: Vec<_> = leaving
+            .zip(numbers.by_ref())
+            .map(|(group, number)| small(number, group, Wants::default()))
+            .collect();
+        cold.join(&mut leaving);
+        cold.shelve(leaving);
+    }
+    // Of 200 keys of each group about 90 fill a page, and half of them end the joining.
+    assert_eq!(cold.keys(), 800);
+    assert!(cold.slots().len() <= 4 * 5, "{} pages", cold.slots().len());
+    for page in cold.take_gone() {
+        pages.delete(page).unwrap();
+    }
+    assert_eq!(pages.count(), cold.slots().len(), "what was joined is gone");
+}
+
+/// A shard of so many keys within a tenth of what they take, which is less than knowing of all of them
+/// does, in rounds of a thousand records.
+fn tight(keys: u32) -> Run {
+    let mut sums = grouping("sums", &["a"], AccumulationMode::Discarding);
+    sums.window = crate::window::WindowFn::Fixed {
+        size: crate::time::Span::from_millis(1_000),
+        offset: 0,
+        phase: crate::window::Phase::Aligned,
+    };
+    let mut run = Run::new(vec![sums]);
+    run.shard.keep_within(Some(keys as usize * 7), Arc::new(MemoryPages::default())).unwrap();
+    ask(&mut run, 0..keys);
+    run
+}
+
+/// A record for each of these keys.
+fn ask(run: &mut Run, keys: std::ops::Range<u32>) {
+    let records: Vec<_> = keys.map(|key| (1, [key, 0, 0], 1)).collect();
+    records.chunks(1_000).for_each(|records| assert!(run.records(records).is_empty()));
+}
+
+#[test]
+fn keys_leave_group_by_group_so_that_pages_are_full() {
+    let mut run = tight(20_000);
+    for _ in 0..2 {
+        let memory = run.shard.memory().unwrap();
+        assert!(memory.cold_keys > 19_000, "{memory:?}");
+        let shelves = run.shard.machines.iter().flat_map(shelves);
+        let pages: usize = shelves.map(|(_, shelf)| shelf.cold.slots().len()).sum();
+        // Of each of 256 groups some 75 keys, of which some 70 fill a page.
+        assert!(pages < 2 * 256 + 256 / 2, "{pages} pages of {memory:?}");
+        ask(&mut run, 0..20_000);
+    }
+}
+
+#[test]
+fn keys_that_are_in_use_stay_however_many_are_not() {
+    let mut run = tight(20_000);
+    ask(&mut run, 0..200);
+    let before = run.shard.memory().unwrap();
+    assert!(before.bytes > before.budget.unwrap(), "knowing of the others takes more: {before:?}");
+    for _ in 0..50 {
+        ask(&mut run, 0..200);
+    }
+    assert_eq!(run.shard.memory().unwrap().came, before.came);
 }

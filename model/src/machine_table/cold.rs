@@ -12,8 +12,12 @@ impl Actor {
     pub(super) fn bytes(&self) -> usize {
         let windows = self.machine.windows.iter();
         let held = windows.map(|open| open.delta.bytes() + open.total.bytes() + open.kept.bytes());
+        let shares = self.armed_shares.iter().flatten().count();
+        let waiting = usize::from(self.armed.is_some()) + usize::from(self.armed_tick.is_some());
         self.key.len() * 8
             + size_of::<Option<Self>>()
+            + self.armed_shares.len() * size_of::<Option<EventTime>>()
+            + (waiting + shares) * size_of::<ActorId>()
             + held.sum::<usize>()
             + self.machine.windows.capacity() * size_of::<OpenWindow>()
     }

@@ -33,6 +33,11 @@ fn an_epoch_is_stored_when_asked_for() {
         run.until("/api/v1/pipeline", |answer| answer.json()["epoch"] == 1).await;
         let page = run.until("/metrics", |page| page.body.contains("nilometer_epoch 1")).await;
         assert!(page.body.contains("nilometer_epoch_seconds_count 1"), "{}", page.body);
+        for name in ["nilometer_state_disk_bytes ", "nilometer_state_open_seconds "] {
+            let mut values = page.body.lines().filter_map(|line| line.strip_prefix(name));
+            let is_told = values.any(|value| value.parse::<f64>().unwrap() > 0.0);
+            assert!(is_told, "{name}: {}", page.body);
+        }
         run.end().await;
     });
     in_system(async {
