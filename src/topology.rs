@@ -61,6 +61,9 @@ pub fn build(
         if let (Some(state), Some(cut)) = (&state, cut) {
             state::publish(&mut part.writer, (state, &sink.name), cut)?;
         }
+        if state.is_some() {
+            state::declare(sink, bar);
+        }
         sinks.push(part);
     }
     let dead_letters = open_letters(pipeline, checkpoint.is_some(), bar);

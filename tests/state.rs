@@ -265,6 +265,23 @@ fn one_process_at_a_time_and_a_drain_is_gone_on_with() {
     assert!(flows.sum::<u64>() <= count("read"));
 }
 
+#[test]
+fn an_output_that_cannot_be_cut_off_says_that_results_may_come_twice() {
+    let file = "kind = \"file\"\npath = \"out.ndjson\"";
+    for (sink, may_come_twice) in [
+        (file, false),
+        ("kind = \"stdout\"", true),
+        (&*file.replace("out.ndjson", "/dev/null"), true),
+    ] {
+        let place = Place::new(&SUMS.replace(file, sink));
+        place.write("in.ndjson", RECORDS);
+        let (code, stderr) = place.run(&[]);
+        assert_eq!(code, 0, "{stderr}");
+        let is_said = stderr.contains("sink `out`: cannot be cut off; results of the last epoch");
+        assert_eq!(is_said, may_come_twice, "{sink}: {stderr}");
+    }
+}
+
 /// A collector cannot be read again, and says so; what exporters have told is kept.
 #[test]
 fn a_collector_keeps_its_templates() {

@@ -11,7 +11,7 @@ mod manifest;
 mod prints;
 pub mod tools;
 
-use crate::config::{Pipeline, StateConfig};
+use crate::config::{Pipeline, SinkConfig, SinkKind, StateConfig};
 use crate::progress::Bar;
 use crate::run_failure::RunFailure;
 use crate::supervision::Supervision;
@@ -277,6 +277,23 @@ pub fn resume(sources: &mut [SourcePart], state: &State, bar: &Bar) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Says so if the output of a sink cannot be cut off, so that it may show results twice.
+pub fn declare(sink: &SinkConfig, bar: &Bar) {
+    let can_be_cut = match &sink.kind {
+        SinkKind::File { path, .. } => std::fs::metadata(path).is_ok_and(|file| file.is_file()),
+        SinkKind::Stdout { .. } => false,
+        // A topic is read as its readers choose; and no table is shown of a state.
+        SinkKind::Kafka(_) | SinkKind::Table => true,
+    };
+    if !can_be_cut {
+        bar.say(&format!(
+            "sink `{}`: cannot be cut off; results of the last epoch may come twice when the \
+             process is killed, each with the same stage, key, window and index",
+            sink.name
+        ));
+    }
 }
 
 /// How a sink delivers: with a state it is told whether there is one, and what the last epoch holds
