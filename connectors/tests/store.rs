@@ -337,11 +337,24 @@ fn what_is_not_the_state_of_this_pipeline_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_state_that_nobody_has_claimed_is_taken_over_with_what_it_holds() {
+fn a_state_that_lost_its_name_is_given_to_nobody() {
     let directory = tempfile::tempdir().unwrap();
     filled(directory.path());
+    // Also where what it has promised is lost as well.
+    for name in ["pipeline", "last"] {
+        fs::remove_file(directory.path().join(name)).unwrap();
+        let error = open(directory.path()).unwrap_err().to_string();
+        assert!(error.contains("is incomplete: `pipeline` is missing"), "{error}");
+        assert!(!directory.path().join("pipeline").exists());
+    }
+}
+
+#[test]
+fn a_directory_that_nobody_came_to_claim_is_begun_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path()).unwrap());
     fs::remove_file(directory.path().join("pipeline")).unwrap();
-    assert_eq!(open(directory.path()).unwrap().last(), epoch(2));
+    assert_eq!(open(directory.path()).unwrap().last(), Epoch::NONE);
     assert!(directory.path().join("pipeline").exists());
 }
 

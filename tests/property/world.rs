@@ -188,9 +188,11 @@ impl World {
 
     fn push(&mut self, from: usize, to: usize, message: Message) {
         let queue = self.queues.entry((from, to)).or_default();
-        // A later tick says all that an earlier one does.
-        if let (Message::Tick(_), Some(last @ Message::Tick(_))) = (&message, queue.back_mut()) {
-            *last = message;
+        // A later tick says all that an earlier one does, unless the clock was set back.
+        if let (Message::Tick(tick), Some(Message::Tick(last))) = (&message, queue.back_mut())
+            && last.now() <= tick.now()
+        {
+            *last = *tick;
             return;
         }
         queue.push_back(message);
