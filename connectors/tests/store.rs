@@ -1,10 +1,6 @@
 //! The contract of stores, on every implementation; and what a directory can be instead of a state.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "what is not as expected fails the test"
-)]
+#![expect(clippy::unwrap_used, reason = "what is not as expected fails the test")]
 
 use nilometer_connectors::store::database::Database;
 use nilometer_connectors::store::memory::Disk;
