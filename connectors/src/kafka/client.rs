@@ -95,7 +95,7 @@ pub enum KafkaError {
         also: Box<str>,
     },
     /// A topic cannot be made.
-    #[error("cannot make topic `{topic}`: {detail}; make it by hand, or change `create`")]
+    #[error("cannot make topic `{topic}`: {detail}; make it by hand; of the topic of a sink, `create` says how it is to be made")]
     NotMade {
         /// The topic.
         topic: Box<str>,
@@ -120,7 +120,7 @@ pub enum KafkaError {
     },
     /// What has come out is not what the state knows of.
     #[error(
-        "topic `{changelog}` says that {stamped} epochs of `{id}` have come out, and the state goes on with the {number}th, or with other results: it is not the state that wrote them; put that one back, or give the sink another `name` to begin anew beside them"
+        "topic `{changelog}` says that {stamped} epochs of `{id}` have come out, and the state goes on with number {number}, or with other results: it is not the state that wrote them; put that one back, or give the sink another `name` to begin anew beside them"
     )]
     StrangeStamp {
         /// The topic of the stamps.

@@ -205,8 +205,8 @@ impl Poller {
         if self.chunk.records.is_empty() {
             return;
         }
-        // A record of one topic says nothing of another that may not be read.
-        self.works_again(self.told != Some(Trouble::Forbidden));
+        // A record of one topic says nothing of another that may not be read, or is not there.
+        self.works_again(!matches!(self.told, Some(Trouble::Forbidden | Trouble::NoTopic)));
         let mut state = self.queue.lock();
         let spare = state.spare.pop().unwrap_or_default();
         let chunk = std::mem::replace(&mut self.chunk, spare);

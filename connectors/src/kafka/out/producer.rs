@@ -5,7 +5,7 @@
 
 use super::settings::{KafkaSinkSettings, TopicPlan};
 use crate::kafka::client::{KafkaError, Trouble, not_made, without_secrets};
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication, TopicResult};
 use rdkafka::client::{ClientContext, DefaultClientContext};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
@@ -193,7 +193,7 @@ impl Link {
                         Some(code) => code,
                     }
                 }
-                Err(error) => error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown),
+                Err(error) => code_of(&error),
             };
             match (Trouble::of(trouble), create) {
                 (Trouble::NoTopic, Some(plan)) => self.create(topic, plan)?,
@@ -322,29 +322,62 @@ impl Link {
         let options =
             AdminOptions::new().operation_timeout(Some(ANSWER)).request_timeout(Some(ANSWER));
         let made = wait_for(admin.create_topics([&topic], &options));
-        let code = match made.map(|made| made.into_iter().next()) {
-            Ok(None | Some(Ok(_))) => {
+        match Creation::of(made) {
+            Creation::Made => {
                 self.settings.teller.say(&format!("topic `{name}` was not there, and is made"));
-                return Ok(());
+                Ok(())
             }
-            // Somebody was faster.
-            Ok(Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists)))) => return Ok(()),
-            Ok(Some(Err((_, code)))) => code,
-            Err(error) => error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown),
-        };
-        match Trouble::of(code) {
-            Trouble::Other => {
+            Creation::WasThere => Ok(()),
+            Creation::NotNow(code) => self.wait(code, name),
+            Creation::Never(code) => {
                 Err(KafkaError::NotMade { topic: name.into(), detail: code.to_string().into() })
             }
-            _ => self.wait(code, name),
         }
     }
 }
 
-/// What an error of the client says, for people.
+/// What has become of the wish for a topic.
+#[derive(Debug, PartialEq, Eq)]
+enum Creation {
+    /// It is made.
+    Made,
+    /// Somebody was faster.
+    WasThere,
+    /// Nobody knows, or it cannot be made now. It may be there when it is looked for again.
+    NotNow(RDKafkaErrorCode),
+    /// The brokers will never make it so.
+    Never(RDKafkaErrorCode),
+}
+
+impl Creation {
+    fn of(answer: KafkaResult<Vec<TopicResult>>) -> Self {
+        use RDKafkaErrorCode as Code;
+        let code = match answer.map(|made| made.into_iter().next()) {
+            Ok(None | Some(Ok(_))) => return Self::Made,
+            Ok(Some(Err((_, code)))) => code,
+            Err(error) => code_of(&error),
+        };
+        match code {
+            Code::TopicAlreadyExists => Self::WasThere,
+            Code::InvalidTopic
+            | Code::InvalidPartitions
+            | Code::InvalidReplicationFactor
+            | Code::InvalidReplicaAssignment
+            | Code::InvalidConfig
+            | Code::InvalidRequest
+            | Code::PolicyViolation
+            | Code::UnsupportedVersion
+            | Code::InvalidArgument => Self::Never(code),
+            _ => Self::NotNow(code),
+        }
+    }
+}
+
+/// The code of an error of the client.
 pub(crate) fn code_of(error: &ClientError) -> RDKafkaErrorCode {
     match error {
         ClientError::Transaction(error) => error.code(),
+        ClientError::AdminOp(code) => *code,
         other => other.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown),
     }
 }
@@ -395,6 +428,17 @@ pub(crate) const fn is_for_good(refusal: RDKafkaErrorCode) -> bool {
     )
 }
 
+/// A topic does not take a record, for good.
+pub(crate) fn not_taken(topic: &str, refusal: RDKafkaErrorCode) -> KafkaError {
+    let way_out = match refusal {
+        RDKafkaErrorCode::MessageSizeTooLarge => {
+            "; raise `max.message.bytes` of the topic, and `message.max.bytes` among the `options`"
+        }
+        _ => "",
+    };
+    KafkaError::NotTaken { topic: topic.into(), detail: format!("{refusal}{way_out}").into() }
+}
+
 /// Waits for what another thread brings about.
 fn wait_for<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
@@ -410,5 +454,53 @@ fn wait_for<F: Future>(future: F) -> F::Output {
             Poll::Ready(output) => return output,
             Poll::Pending => thread::park(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use RDKafkaErrorCode as Code;
+
+    #[test]
+    fn only_what_the_brokers_refuse_for_good_is_never_made() {
+        let each = |answer| Ok(vec![answer]);
+        let refused = |code| each(Err(("t".to_owned(), code)));
+        for (answer, expected) in [
+            (each(Ok("t".into())), Creation::Made),
+            (refused(Code::TopicAlreadyExists), Creation::WasThere),
+            (refused(Code::PolicyViolation), Creation::Never(Code::PolicyViolation)),
+            (
+                refused(Code::InvalidReplicationFactor),
+                Creation::Never(Code::InvalidReplicationFactor),
+            ),
+            (refused(Code::RequestTimedOut), Creation::NotNow(Code::RequestTimedOut)),
+            (refused(Code::NotController), Creation::NotNow(Code::NotController)),
+            (
+                refused(Code::TopicAuthorizationFailed),
+                Creation::NotNow(Code::TopicAuthorizationFailed),
+            ),
+            // As a client says that nobody has answered, or that nobody is there.
+            (
+                Err(ClientError::AdminOp(Code::OperationTimedOut)),
+                Creation::NotNow(Code::OperationTimedOut),
+            ),
+            (
+                Err(ClientError::AdminOp(Code::BrokerTransportFailure)),
+                Creation::NotNow(Code::BrokerTransportFailure),
+            ),
+            (Err(ClientError::Canceled), Creation::NotNow(Code::Unknown)),
+        ] {
+            let text = format!("{answer:?}");
+            assert_eq!(Creation::of(answer), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_names_the_way_out() {
+        let said = |code| not_taken("sums", code).to_string();
+        let text = said(Code::MessageSizeTooLarge);
+        assert!(text.contains("raise `max.message.bytes` of the topic"), "{text}");
+        assert!(!said(Code::InvalidRecord).contains("raise"));
     }
 }

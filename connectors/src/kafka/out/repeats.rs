@@ -2,7 +2,7 @@
 //! that is not known.
 
 use super::block::Records;
-use super::producer::{Link, code_of, is_for_good, send};
+use super::producer::{Link, code_of, is_for_good, not_taken, send};
 use super::settings::KafkaSinkSettings;
 use crate::kafka::client::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -38,7 +38,7 @@ impl Repeats {
         while let Some(refusal) = self.attempt(block)? {
             let topic = self.link.settings.topic.clone();
             if is_for_good(refusal) {
-                return Err(KafkaError::NotTaken { topic, detail: refusal.to_string().into() });
+                return Err(not_taken(&topic, refusal));
             }
             self.link.wait(refusal, &topic)?;
         }

@@ -11,7 +11,7 @@
 use super::carrier::{Carried, Carrier, Offsets, list};
 use super::changelog::{self, Awaited, Entries, Keys, PARTITION, PLAN};
 use super::failure::{Failure, is_fatal, is_to_go_on};
-use super::producer::{ANSWER, Link, code_of, is_for_good, send};
+use super::producer::{ANSWER, Link, code_of, is_for_good, not_taken, send};
 use super::repeats::send_all;
 use super::settings::{KafkaSinkSettings, TransactionSettings};
 use super::stamp::{Claim, Digest, Stamp, Standing};
@@ -253,7 +253,7 @@ impl Transactions {
             self.forget(Trouble::of(code) == Trouble::Fenced);
         }
         if is_for_good(code) {
-            return Err(KafkaError::NotTaken { topic, detail: code.to_string().into() });
+            return Err(not_taken(&topic, code));
         }
         match Trouble::of(code) {
             Trouble::None | Trouble::OutOfRange | Trouble::Fenced | Trouble::Other => {
