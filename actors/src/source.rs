@@ -307,6 +307,7 @@ impl SourceActor {
 const fn stand(state: State) -> Stand {
     match state {
         State::More => Stand::More,
+        State::Unseen => Stand::Unseen,
         State::Pending => Stand::Pending,
         State::End => Stand::End,
     }

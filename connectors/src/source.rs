@@ -125,6 +125,9 @@ pub struct PartitionLag {
 pub enum State {
     /// More can be read at once.
     More,
+    /// More may have come while nobody could look for it: whoever was silent before is waited for until
+    /// that has been read.
+    Unseen,
     /// Everything that has come has been read; more may come.
     Pending,
     /// The input has ended.

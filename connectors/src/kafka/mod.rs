@@ -22,6 +22,7 @@ mod flow_document {
 mod ears;
 mod nodes;
 pub mod out;
+mod outlook;
 mod partitions;
 mod poller;
 mod position;

@@ -4,6 +4,7 @@
 //!
 //! Invariant: what has been put into the queue is never asked for again.
 
+mod ends;
 mod places;
 mod rebalances;
 mod share;
@@ -25,7 +26,7 @@ use rebalances::Rebalances;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use taking::take;
 use troubles::Doubts;
 
@@ -94,6 +95,8 @@ pub(crate) struct Poller {
     has_read: bool,
     chunk: Chunk,
     valve: Valve,
+    /// When it looked for records last.
+    looked: (Instant, SystemTime),
     /// Statistics since partitions were paused, resumed or sought last.
     calm: u32,
     /// What the operator was told of last.
@@ -125,6 +128,7 @@ impl Poller {
             has_read: false,
             chunk: Chunk::default(),
             valve: Valve::new(settings.queue_bytes_max),
+            looked: (Instant::now(), SystemTime::now()),
             calm: 0,
             settings,
             told: None,
@@ -176,10 +180,13 @@ impl Poller {
             }
             patience = Duration::ZERO;
         }
-        self.hand_on();
+        // Before what was read is given, since it may be that of one partition only.
         self.follow()?;
+        self.doubt();
+        self.hand_on();
         self.share_out()?;
         self.begin();
+        self.ask();
         self.look();
         self.commit();
         self.acknowledge();

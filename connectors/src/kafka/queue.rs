@@ -2,6 +2,7 @@
 //! partition stands, and what is worth knowing. Bounded by whoever puts in, see [`super::valve`].
 
 use super::client::KafkaError;
+use super::outlook::Outlook;
 use super::statistics::Stand;
 use crate::source::{PartitionLag, Rebalance};
 use crate::trace_context::Contexts;
@@ -114,6 +115,8 @@ pub(crate) struct Known {
     pub(crate) end: Option<i64>,
     /// Everything before this offset has been put into the queue, and it was the end.
     pub(crate) settled: Option<i64>,
+    /// Whether what is known of its end may be relied on.
+    pub(crate) outlook: Outlook,
     /// Whether everything that there is has been put into the queue.
     pub(crate) is_at_end: bool,
     /// Whether everything that is to be read has.
@@ -152,6 +155,7 @@ impl Known {
             until,
             end: None,
             settled: None,
+            outlook: Outlook::default(),
             is_at_end: false,
             is_finished: until.is_some_and(|until| next >= until),
             waiting: 0,
@@ -213,13 +217,26 @@ impl Known {
         self.end = stand.end.or(self.end);
         // Behind the last record there may be marks of transactions, which nobody is given.
         let has_all = stand.end.is_some_and(|end| next >= end) || !stand.has_more;
-        if stand.is_fetched && has_all {
+        let mut believes = |end| self.outlook.believes(end);
+        if stand.is_fetched && has_all && stand.end.is_some_and(&mut believes) {
             self.settled = stand.end;
         }
         self.is_at_end = stand.is_reachable && stand.end.is_some() && self.settled == stand.end;
         let came_to = self.settled.map_or(next, |settled| settled.max(next));
         let is_finished = self.until.is_some_and(|until| came_to >= until);
         is_finished && !std::mem::replace(&mut self.is_finished, is_finished)
+    }
+
+    /// Nobody has looked for a while: nothing is known of what there is.
+    pub(crate) fn doubt(&mut self) {
+        self.outlook.doubt();
+        (self.settled, self.is_at_end) = (None, false);
+    }
+
+    /// The brokers have been asked: its log ends at `end`.
+    pub(crate) fn hear_end(&mut self, end: i64) {
+        (self.end, self.outlook) = (Some(end), Outlook::Owes(end));
+        (self.settled, self.is_at_end) = (None, false);
     }
 
     /// Whether all that came out of the brokers is in an epoch.
@@ -329,6 +346,7 @@ mod tests {
     #[test]
     fn a_partition_is_at_its_end_when_all_before_it_has_been_given() {
         let mut known = Known::begun((&"t".into(), 0), 5, Some(20));
+        known.hear_end(10);
         let stand = |end, is_fetched, has_more| Stand {
             end: Some(end),
             is_fetched,
@@ -353,6 +371,26 @@ mod tests {
             assert_eq!(known.is_at_end, is_at_end, "{stand:?} {next}");
         }
         assert!(known.is_finished);
+    }
+
+    /// The client goes on telling what it knew, until it has fetched what came meanwhile.
+    #[test]
+    fn a_partition_that_nobody_looked_at_is_at_its_end_when_what_came_meanwhile_has_been_given() {
+        let mut known = Known::begun((&"t".into(), 0), 0, None);
+        let stand =
+            |end| Stand { end: Some(end), is_fetched: true, has_more: false, is_reachable: true };
+        known.hear_end(100);
+        known.stand(stand(100), 100);
+        assert!(known.is_at_end && !known.outlook.is_unseen());
+        known.doubt();
+        assert!(!known.is_at_end && known.outlook.is_unseen());
+        known.stand(stand(100), 100);
+        assert!(!known.is_at_end, "the brokers have not been asked");
+        known.hear_end(200);
+        known.stand(stand(100), 100);
+        assert!(!known.is_at_end && known.outlook.is_unseen(), "it said so before");
+        known.stand(stand(200), 200);
+        assert!(known.is_at_end && !known.outlook.is_unseen());
     }
 
     /// Of a topic that is made anew, or has lost records, while some of before wait.

@@ -8,6 +8,7 @@ fn stand(known: &Known) -> State {
     match known.waiting {
         0 if known.is_finished => State::End,
         0 if known.is_at_end => State::Pending,
+        _ if known.outlook.is_unseen() => State::Unseen,
         _ => State::More,
     }
 }
@@ -24,6 +25,8 @@ pub(super) fn stands(state: &queue::State, is_bounded: bool, each: &mut Vec<Stat
     }
     if is_bounded && each.iter().all(|known| *known == State::End) {
         State::End
+    } else if each.contains(&State::Unseen) {
+        State::Unseen
     } else if each.contains(&State::More) {
         State::More
     } else {
@@ -71,12 +74,18 @@ mod tests {
 
     #[test]
     fn nothing_is_at_its_end_before_all_partitions_are_known() {
-        use State::{End, More, Pending};
+        use State::{End, More, Pending, Unseen};
         let known = |number, next, is_at_end| Known {
             is_at_end,
             ..Known::begun((&"t".into(), number), next, Some(9))
         };
         let (finished, silent, begun) = (known(0, 9, false), known(1, 5, true), known(2, 5, false));
+        let unseen = |waiting| {
+            let mut known = Known { waiting, ..known(3, 5, true) };
+            known.hear_end(7);
+            known
+        };
+        let (given, lost) = (unseen(2), unseen(0));
         for (partitions, is_complete, is_bounded, each, all) in [
             (vec![], true, true, vec![], More),
             (vec![&finished], false, true, vec![More], More),
@@ -85,6 +94,8 @@ mod tests {
             (vec![&finished, &silent], true, true, vec![End, Pending], Pending),
             (vec![&finished, &silent, &begun], true, true, vec![End, Pending, More], More),
             (vec![&silent], true, false, vec![Pending], Pending),
+            (vec![&silent, &given], true, false, vec![Pending, Unseen], Unseen),
+            (vec![&begun, &lost], true, false, vec![More, Unseen], Unseen),
         ] {
             let partitions = partitions.into_iter().cloned().collect();
             let state = queue::State { partitions, is_complete, ..queue::State::default() };

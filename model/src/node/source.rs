@@ -22,6 +22,8 @@ use crate::watermark::{Estimates, Progress, Reader, Surroundings};
 pub enum Stand {
     /// More can be read at once.
     More,
+    /// More may have come while nobody could look for it.
+    Unseen,
     /// Everything that has come has been read; more may come.
     Pending,
     /// The input has ended.
@@ -34,6 +36,7 @@ impl Stand {
     const fn reader(self) -> Reader {
         match self {
             Self::More | Self::Failed => Reader::Behind,
+            Self::Unseen => Reader::Unseen,
             Self::Pending => Reader::AtEnd,
             Self::End => Reader::Finished,
         }
@@ -349,10 +352,15 @@ impl SourceNode {
         if is_demanding {
             self.out.push(FromSource::Demanded);
         }
-        let reader = if stand == Stand::Pending { Reader::AtEnd } else { Reader::Behind };
+        let reader = match stand {
+            Stand::Pending => Reader::AtEnd,
+            Stand::Unseen => Reader::Unseen,
+            // The end is reported behind what was read.
+            Stand::More | Stand::End | Stand::Failed => Reader::Behind,
+        };
         self.report(has_records, reader);
         match stand {
-            Stand::More | Stand::Pending => self.go_on(),
+            Stand::More | Stand::Unseen | Stand::Pending => self.go_on(),
             Stand::End => self.end(true),
             Stand::Failed => self.end(false),
         }

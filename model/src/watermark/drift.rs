@@ -32,7 +32,8 @@ impl Drift {
         if partitions.clone().any(|(_, reader)| reader == Reader::Blocked) {
             return;
         }
-        let behind = partitions.clone().filter(|(_, reader)| *reader == Reader::Behind);
+        let has_more = |reader| matches!(reader, Reader::Behind | Reader::Unseen);
+        let behind = partitions.clone().filter(|(_, reader)| has_more(*reader));
         let lowest = behind.map(|(head, _)| head).min().unwrap_or(EventTime::MAX);
         self.held.resize(partitions.clone().count(), false);
         for (held, (head, _)) in self.held.iter_mut().zip(partitions) {

@@ -261,7 +261,7 @@ mod tests {
         Watermark(EventTime::from_millis(millis))
     }
 
-    use Reader::{AtEnd, Behind, Finished};
+    use Reader::{AtEnd, Behind, Finished, Unseen};
 
     #[test]
     fn partitions_hold_each_other_back_until_they_are_idle() {
@@ -308,6 +308,38 @@ mod tests {
         estimates.stand(&[Behind, AtEnd]);
         estimates.tick(now(5_100));
         assert_eq!(estimates.watermark(), mark(995));
+    }
+
+    /// Both were idle; what came while nobody could look is read of one partition before the other.
+    #[test]
+    fn who_could_not_look_waits_for_all_that_may_have_come() {
+        let idle = || {
+            let mut estimates = partitioned();
+            estimates.tick(now(0));
+            take(&mut estimates, &[(0, 1_000), (1, 1_000)]);
+            estimates.stand(&[AtEnd, AtEnd]);
+            estimates.tick(now(100));
+            estimates
+        };
+        // Known to have nothing, the other is not waited for.
+        let mut seen = idle();
+        take(&mut seen, &[(0, 2_000)]);
+        seen.stand(&[Behind, AtEnd]);
+        assert_eq!(seen.watermark(), mark(1_995));
+        let mut unseen = idle();
+        unseen.stand(&[Unseen, Unseen]);
+        take(&mut unseen, &[(0, 2_000)]);
+        unseen.stand(&[AtEnd, Unseen]);
+        unseen.tick(now(5_000));
+        assert_eq!((unseen.watermark(), unseen.holder()), (mark(995), Some(1)));
+        take(&mut unseen, &[(1, 1_500)]);
+        unseen.stand(&[AtEnd, Unseen]);
+        assert_eq!(unseen.watermark(), mark(1_495));
+        // It has all been read: silence counts again.
+        unseen.stand(&[AtEnd, AtEnd]);
+        unseen.tick(now(5_100));
+        unseen.stand(&[Behind, AtEnd]);
+        assert_eq!(unseen.watermark(), mark(1_995));
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! Active ---- at its end, silent for idle_after ---> Idle
 //! Idle   ---- records, or a position below the end -> Active, if it never gave any before;
 //!                                                     else CatchingUp
-//! Idle   ---- nobody has looked for idle_after -----> Active, until silent again
+//! Idle   ---- nobody has looked for idle_after, or
+//!             could look ---------------------------> Active, until silent again
 //! CatchingUp - has reached the watermark, or its end -> Active; silent again -> Idle
 //! any    ---- ended --------------------------------> Finished; said to be idle -> Idle
 //! Finished -- restored, with an end of its own ------> Idle, until it says that it has ended
@@ -23,6 +24,8 @@ use serde::{Deserialize, Serialize};
 pub enum Reader {
     /// Below the end of what there is.
     Behind,
+    /// It could not look for what there is, and has not read yet all that came meanwhile.
+    Unseen,
     /// At the end of what there is; more may come.
     AtEnd,
     /// It may not read on: what it has read before has not been handled.
@@ -141,6 +144,7 @@ impl Partition {
                 return;
             }
             Reader::Behind => self.wake(),
+            Reader::Unseen => self.wait_for(),
             Reader::AtEnd | Reader::Blocked if report.has_records => self.wake(),
             Reader::AtEnd | Reader::Blocked => {}
         }
@@ -168,11 +172,8 @@ impl Partition {
     /// at it for so long.
     pub(super) fn pass(&mut self, passed: Passed) -> bool {
         if passed.is_unseen(self.idle_after) {
-            // It may have what has come meanwhile, and so may all others: it is waited for.
-            self.silent = Span::ZERO;
-            if self.state == PartitionState::Idle {
-                self.state = PartitionState::Active;
-            }
+            // It may have what has come meanwhile, and so may all others.
+            self.wait_for();
             return true;
         }
         if !self.is_at_end {
@@ -201,6 +202,14 @@ impl Partition {
         self.watermark = self.watermark.max(watermark);
         for (known, share) in self.shares.iter_mut().zip(shares) {
             *known = (*share).max(*known);
+        }
+    }
+
+    /// Nobody has looked for what it has: its silence begins anew, and it is waited for.
+    fn wait_for(&mut self) {
+        self.silent = Span::ZERO;
+        if self.state == PartitionState::Idle {
+            self.state = PartitionState::Active;
         }
     }
 

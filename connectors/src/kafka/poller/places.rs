@@ -100,7 +100,7 @@ impl Poller {
                 known.map_or_else(|| self.end(log, (topic, partition)), |at| Some(Some(at)));
             let until = until?;
             if let Some(known) = self.queue.lock().partitions.get_mut(number) {
-                known.end = Some(log.high);
+                known.hear_end(log.high);
                 known.ends_at(until);
             }
             return Some((number, self.go_on(number, log)?));
@@ -116,8 +116,9 @@ impl Poller {
         let number = self.tracks.len();
         self.tracks.push(Track::new(next));
         self.numbers.entry(topic.clone()).or_default().insert(partition, number);
-        let known = Known::begun((topic, partition), next, until);
-        self.queue.lock().partitions.push(Known { end: Some(log.high), ..known });
+        let mut known = Known::begun((topic, partition), next, until);
+        known.hear_end(log.high);
+        self.queue.lock().partitions.push(known);
         Some((number, Place { next, lost: 0, is_another: false }))
     }
 
