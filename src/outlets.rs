@@ -38,12 +38,16 @@ impl Carriers {
         let Some((sink, brokers)) = found else {
             return Self { sink: None, of_sources: Vec::new() };
         };
-        let is_there = |source: &&SourceConfig| match &source.kind {
-            SourceKind::Kafka(kafka) => kafka.client.brokers == *brokers,
-            SourceKind::Files { .. } | SourceKind::Udp { .. } | SourceKind::Generator(_) => false,
+        let carrier = |source: &SourceConfig| match &source.kind {
+            SourceKind::Kafka(kafka) if kafka.client.brokers == *brokers => {
+                Some((source.name.clone(), Arc::new(Carrier::new(&kafka.group))))
+            }
+            SourceKind::Kafka(_)
+            | SourceKind::Files { .. }
+            | SourceKind::Udp { .. }
+            | SourceKind::Generator(_) => None,
         };
-        let sources = pipeline.sources.iter().filter(is_there);
-        let of_sources = sources.map(|source| (source.name.clone(), Arc::default()));
+        let of_sources = pipeline.sources.iter().filter_map(carrier);
         Self { sink: Some(sink.clone()), of_sources: of_sources.collect() }
     }
 
@@ -53,14 +57,15 @@ impl Carriers {
         found.map(|(_, carrier)| carrier.clone())
     }
 
-    /// What writes to the topic of the sink called `name`.
+    /// What writes to the topic of the sink called `name`. With a state, what has come out is looked at
+    /// before anything is read: `has_output` says whether its last epoch holds output of the sink.
     ///
     /// # Errors
-    /// An option is wrong.
+    /// An option is wrong, or the state is not the one that has written to the topic.
     pub(crate) fn writer(
         &self,
         (name, config): (&str, &KafkaSinkConfig),
-        delivery: Delivery,
+        (delivery, has_output): (Delivery, bool),
         known: (Arc<Plan>, Arc<Symbols>),
         bar: &Bar,
     ) -> Result<Writer, SinkError> {
@@ -75,6 +80,7 @@ impl Carriers {
         });
         let who = format!("sink `{name}`");
         let settings = settings(&config.topic, transactions, delivery, teller(who, bar));
+        sink::check(&settings, has_output)?;
         Ok(match config.format {
             KafkaSinkFormat::Panes(format) => {
                 Writer::Panes(sink::panes((name, format), config.retractions, settings, known)?)

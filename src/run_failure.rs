@@ -156,6 +156,12 @@ impl RunFailure {
             | Self::Bind(_) => 2,
             Self::DrainTimeout { .. } => 6,
             Self::Source { .. } => 3,
+            Self::Sink { error: SinkError::Kafka(error), .. }
+            | Self::Node(Failure::Sink { error: SinkError::Kafka(error), .. })
+                if error.is_of_state() =>
+            {
+                5
+            }
             Self::Sink { .. } | Self::DeadLetters(_) | Self::SummaryFile { .. } => 4,
             Self::Node(failure) => match failure {
                 // Pages lie where epochs do.

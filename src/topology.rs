@@ -154,7 +154,8 @@ impl Outputs<'_> {
             }
             SinkKind::Kafka(config) => {
                 let known = (self.plan.clone(), self.symbols.clone());
-                self.carriers.writer((name, config), delivery, known, self.bar)
+                let has_output = cut.is_some_and(|cut| cut.blocks > 0);
+                self.carriers.writer((name, config), (delivery, has_output), known, self.bar)
             }
         };
         match writer {

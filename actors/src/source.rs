@@ -308,6 +308,7 @@ const fn stand(state: State) -> Stand {
     match state {
         State::More => Stand::More,
         State::Unseen => Stand::Unseen,
+        State::Away => Stand::Away,
         State::Pending => Stand::Pending,
         State::End => Stand::End,
     }

@@ -128,6 +128,8 @@ pub enum State {
     /// More may have come while nobody could look for it: whoever was silent before is waited for until
     /// that has been read.
     Unseen,
+    /// Of a partition: nobody reads it now, since others do, or it is gone.
+    Away,
     /// Everything that has come has been read; more may come.
     Pending,
     /// The input has ended.

@@ -3,9 +3,11 @@
 
 use crate::run::PATIENCE;
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::{ClientContext, DefaultClientContext};
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, DeliveryResult, Headers, Message};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
@@ -198,6 +200,66 @@ impl Broker {
         let consumer: BaseConsumer = self.config(&[]).create().unwrap();
         let metadata = consumer.fetch_metadata(None, ANSWER).unwrap();
         metadata.topics().iter().map(|topic| topic.name().to_owned()).collect()
+    }
+
+    /// How many partitions a topic has.
+    pub(crate) fn partitions(&self, topic: &str) -> usize {
+        let consumer: BaseConsumer = self.config(&[]).create().unwrap();
+        let metadata = consumer.fetch_metadata(Some(topic), ANSWER).unwrap();
+        metadata.topics()[0].partitions().len()
+    }
+
+    /// A setting of a topic, as the broker has it.
+    pub(crate) fn setting(&self, topic: &str, name: &str) -> String {
+        let asked = [ResourceSpecifier::Topic(topic)];
+        let told = now(self.admin(&[]).describe_configs(&asked, &AdminOptions::new())).unwrap();
+        let told = told.into_iter().next().unwrap().unwrap();
+        told.get(name).and_then(|entry| entry.value.clone()).unwrap()
+    }
+
+    /// The codecs that the batches of partition 0 and on are compressed with, as they lie on the disk of
+    /// the broker: each batch begins with its first offset (8 bytes) and its length behind it (4), and
+    /// the last three bits of its attributes, 21 bytes in, are the codec.
+    pub(crate) fn codecs(&self, topic: &str) -> Vec<u8> {
+        let mut codecs = Vec::new();
+        for partition in 0..self.partitions(topic) {
+            let log = format!("data/{topic}-{partition}/00000000000000000000.log");
+            let bytes = std::fs::read(self.path(&log)).unwrap();
+            let mut rest = &bytes[..];
+            while rest.len() > 22 {
+                let length = u32::from_be_bytes(rest[8..12].try_into().unwrap()) as usize;
+                // Marks of transactions are never compressed.
+                if rest[22] & 0x20 == 0 {
+                    codecs.push(rest[22] & 7);
+                }
+                rest = rest.get(12 + length..).unwrap_or_default();
+            }
+        }
+        assert!(!codecs.is_empty());
+        codecs
+    }
+
+    /// Commits an offset of partition 0 for a group that nobody is in, with a note beside it.
+    pub(crate) fn commit(&self, (group, topic): (&str, &str), offset: i64, note: &str) {
+        let options = [("group.id", group), ("enable.auto.commit", "false")];
+        let consumer: BaseConsumer = self.config(&options).create().unwrap();
+        let mut list = TopicPartitionList::new();
+        let mut place = list.add_partition(topic, 0);
+        place.set_offset(Offset::Offset(offset)).unwrap();
+        place.set_metadata(note);
+        consumer.commit(&list, CommitMode::Sync).unwrap();
+    }
+
+    /// Takes all members out of a group: those with a name stay in it when they end.
+    pub(crate) fn leave(&self, group: &str) {
+        let since = Instant::now();
+        while self.members(group) > 0 {
+            assert!(since.elapsed() < PATIENCE, "{group} is never empty");
+        }
+    }
+
+    pub(crate) fn delete(&self, topic: &str) {
+        now(self.admin(&[]).delete_topics(&[topic], &AdminOptions::new())).unwrap();
     }
 
     /// Raises the number of partitions.

@@ -138,6 +138,86 @@ fn a_topic_that_is_not_there_yet_is_waited_for() {
     run.stop();
 }
 
+/// The process stands still for longer than the group waits for it; both partitions were silent before.
+#[test]
+fn what_came_while_the_process_stood_still_is_not_late() {
+    let broker = Broker::shared();
+    broker.topic("stood", 2);
+    let source = "options = { \"session.timeout.ms\" = 1500, \"heartbeat.interval.ms\" = 300 }\n\
+                  [source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"20ms\"\nidle_after = \"300ms\"";
+    let pipeline = sums(&broker.address, "stood", source).replace("\"1h\"", "\"0s\"");
+    let place = Place::new(&pipeline);
+    let mut run = place.start(&[]);
+    let mut book = Book::default();
+    book.fill_by_key(2, (0, 4_000));
+    broker.produce("stood", &book.records());
+    let first = ("k0".to_owned(), 1_700_000_000_000);
+    run.until("it is read", || place.results().contains_key(&first));
+    let stop = |run: &Running| run.signal("-STOP");
+    run.listen(Duration::from_millis(700));
+    stop(&run);
+    let mut more = Book::default();
+    more.fill_by_key(2, (4_000, 8_000));
+    // One partition behind the other.
+    more.values.sort_by_key(|(partition, ..)| *partition);
+    broker.produce("stood", &more.records());
+    run.listen(Duration::from_secs(3));
+    run.signal("-CONT");
+    run.hear("lost touch with its group");
+    let last = ("k0".to_owned(), 1_700_000_010_000);
+    run.until("what came meanwhile is read", || place.results().contains_key(&last));
+    run.stop();
+    let stage = &place.summary()["stages"]["sums"];
+    assert_eq!((&stage["late"], &stage["expired"]), (&0.into(), &0.into()), "{stage}");
+}
+
+/// Topics by a pattern: those that are there, and one that comes later; of one that goes it is told once.
+#[test]
+fn a_pattern_takes_topics_that_come_later() {
+    let broker = Broker::shared();
+    broker.topic("some-a", 1);
+    broker.topic("some-b", 2);
+    broker.topic("other-some-c", 1);
+    for topic in ["some-a", "some-b", "other-some-c"] {
+        put(broker, topic, "before", &[(0, 1_700_000_000_000)]);
+    }
+    let source = "start = \"latest\"\n\
+                  options = { \"topic.metadata.refresh.interval.ms\" = 500 }\n\
+                  [source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"0s\"\nidle_after = \"300ms\"";
+    let pipeline = sums(&broker.address, "^some-.*", source).replace("group = \"^", "group = \"");
+    let place = Place::new(&pipeline.replace(".*-readers", "readers"));
+    let mut run = place.start(&[]);
+    let mut time = 1_700_000_000_000;
+    run.until("what comes behind the start is read", || {
+        time += 1_000;
+        put(broker, "some-a", "a", &[(0, time)]);
+        put(broker, "some-b", "b", &[(0, time), (1, time)]);
+        put(broker, "other-some-c", "c", &[(0, time)]);
+        place.count("a") > 0 && place.count("b") > 0
+    });
+    // What is found later is read from its first record.
+    broker.topic("some-d", 1);
+    put(broker, "some-d", "d", &[(0, time + 1_000)]);
+    run.until("a later topic is read, and another one is silent", || {
+        time += 1_000;
+        put(broker, "some-a", "a", &[(0, time)]);
+        put(broker, "some-d", "more", &[(0, time)]);
+        place.count("d") > 0
+    });
+    broker.delete("some-b");
+    run.hear("waits for the topic");
+    let before = place.count("a");
+    run.until("the others go on", || {
+        time += 1_000;
+        put(broker, "some-a", "a", &[(0, time)]);
+        put(broker, "some-d", "more", &[(0, time)]);
+        place.count("a") > before + 5
+    });
+    let said = run.stop();
+    assert_eq!(said.matches("waits for the topic").count(), 1, "{said}");
+    assert_eq!((place.count("before"), place.count("c"), place.count("d")), (0, 0, 1));
+}
+
 /// A run over `records` records of topic `topic`, to their end, whose sink is a pipe; both hold little.
 struct Piped {
     place: Place,

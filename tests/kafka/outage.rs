@@ -130,10 +130,16 @@ fn who_is_shut_out_by_another_ends_and_who_is_not_goes_on() {
     broker.produce("fenced", &more.records());
     book.fill(1, (5_000, 5_000));
     run.until("all is out", || has_all(broker, "fenced-sums", (&book, 10_000)));
-    // Another state does not even shut out whoever writes.
-    let other = Place::new(&text)
-        .run(&["--set", "source.0.instance=other", "--set", "source.0.group=g"], 4);
+    // Another state under the same names shuts out nobody: neither who reads nor who writes.
+    let other = Place::new(&text).run(&[], 5);
     assert!(other.contains("it is not the state that wrote them"), "{other}");
+    let members = broker.members("fenced-readers");
+    more = Book::default();
+    more.fill(1, (10_000, 1_000));
+    broker.produce("fenced", &more.records());
+    book.fill(1, (10_000, 1_000));
+    run.until("whoever was there goes on", || has_all(broker, "fenced-sums", (&book, 11_000)));
+    assert_eq!(members, 1);
     let shut_out = |claim: Option<&str>| {
         let id = ("transactional.id", "nilometer.fenced.out.nilometer");
         let producer: BaseProducer = broker.config(&[id]).create().unwrap();
@@ -149,9 +155,9 @@ fn who_is_shut_out_by_another_ends_and_who_is_not_goes_on() {
     // Shut out, and nobody has taken its place.
     shut_out(None);
     more = Book::default();
-    more.fill(1, (10_000, 5_000));
+    more.fill(1, (11_000, 4_000));
     broker.produce("fenced", &more.records());
-    book.fill(1, (10_000, 5_000));
+    book.fill(1, (11_000, 4_000));
     run.until("it goes on", || has_all(broker, "fenced-sums", (&book, 15_000)));
     shut_out(Some("{\"incarnation\":1,\"number\":1}"));
     more = Book::default();

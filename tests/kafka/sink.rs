@@ -21,7 +21,11 @@ fn a_result_is_a_record_with_its_identity_beside_it() {
     let broker = Broker::shared();
     broker.topic("told", 1);
     let sink = "create = { partitions = 3, replication = 1 }\ncompression = \"zstd\"";
-    let pipeline = sums_to_topic(&broker.address, "told", (BOUNDED, sink)) + STATE;
+    // Its group is soon empty.
+    let source = format!(
+        "options = {{ \"session.timeout.ms\" = 1500, \"heartbeat.interval.ms\" = 300 }}\n{BOUNDED}"
+    );
+    let pipeline = sums_to_topic(&broker.address, "told", (&source, sink)) + STATE;
     let place = Place::new(&pipeline.replace("\"accumulating\"", "\"retracting\""));
     let said = first_and_late(&place, broker, "told");
     assert!(said.contains("sink `out`: topic `told-sums` was not there, and is made"), "{said}");
@@ -51,14 +55,29 @@ fn a_result_is_a_record_with_its_identity_beside_it() {
         changelog.iter().filter(|record| record.key == "stamp/out/nilometer").collect();
     let stamp = stamps.last().unwrap().json();
     let number = |name: &str| stamp[name].as_u64().unwrap();
-    let text = format!(
-        "nilometer/{} {:016x} {:016x}",
-        number("number"),
-        number("digest"),
-        number("incarnation")
-    );
+    let text = |number: u64, digest: u64, incarnation: u64| {
+        // XXH64 of `nilometer.told.out.nilometer`, the name that it writes under.
+        format!("nilometer/{number} {digest:016x} {incarnation:016x} 5e43b2451aaa9ff1")
+    };
+    let (digest, incarnation) = (number("digest"), number("incarnation"));
     assert_eq!(number("number"), stamps.len() as u64, "one for each epoch that has come out");
-    assert_eq!(broker.committed_as("told-readers", "told", 1), [(Some(4), text)]);
+    let noted = text(number("number"), digest, incarnation);
+    assert_eq!(broker.committed_as("told-readers", "told", 1), [(Some(4), noted)]);
+    // As it was asked for.
+    assert_eq!(broker.setting("told-sums", "cleanup.policy"), "delete");
+    assert_eq!(broker.setting("nilometer.told.changelog", "cleanup.policy"), "compact");
+    assert_eq!(
+        (broker.partitions("told-sums"), broker.partitions("nilometer.told.changelog")),
+        (3, 1)
+    );
+    assert!(broker.codecs("told-sums").iter().all(|codec| *codec == ZSTD));
+    // The changelog has lost its last record, by what stands beside the offsets.
+    let lost = text(number("number") + 1, digest, incarnation);
+    broker.leave("told-readers");
+    broker.commit(("told-readers", "told"), 4, &lost);
+    put(broker, "told", &[(1_700, "a", 9)]);
+    let said = place.run(&[], 5);
+    assert!(said.contains("does not know of the last one"), "{said}");
 }
 
 #[test]
@@ -72,6 +91,7 @@ fn what_is_replaced_needs_no_tombstone_and_what_leaves_a_list_has_one() {
         "top_k = { k = 1, entity = [\"k\"], rank = [\"sum\"] }\naggregates = {",
     ));
     first_and_late(&place, broker, "listed");
+    assert_eq!(broker.setting("listed-sums", "cleanup.policy"), "compact");
     let taken = broker.read("listed-sums");
     let of = |k: &str| {
         let records = taken.iter().filter(|taken| taken.key.contains(&format!("\"k\":\"{k}\"")));
@@ -80,6 +100,9 @@ fn what_is_replaced_needs_no_tombstone_and_what_leaves_a_list_has_one() {
     assert_eq!(of("b"), [true, false], "it has left the list: {taken:?}");
     assert_eq!(of("a"), [true]);
 }
+
+/// The number of the codec in the attributes of a batch of records.
+const ZSTD: u8 = 4;
 
 /// Sessions of orders out of topic `{topic}`, into `{topic}-sums`.
 fn orders(address: &str, topic: &str, retractions: &str) -> String {

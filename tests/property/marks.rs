@@ -19,6 +19,7 @@ fn reports(partitions: u32) -> impl Strategy<Value = Vec<Report>> {
     let reader = prop_oneof![
         3 => Just(Reader::Behind),
         1 => Just(Reader::Unseen),
+        1 => Just(Reader::Away),
         3 => Just(Reader::AtEnd),
         2 => Just(Reader::Blocked),
         1 => Just(Reader::Finished),

@@ -95,7 +95,9 @@ pub enum KafkaError {
         also: Box<str>,
     },
     /// A topic cannot be made.
-    #[error("cannot make topic `{topic}`: {detail}; make it by hand; of the topic of a sink, `create` says how it is to be made")]
+    #[error(
+        "cannot make topic `{topic}`: {detail}; make it by hand; of the topic of a sink, `create` says how it is to be made"
+    )]
     NotMade {
         /// The topic.
         topic: Box<str>,
@@ -131,6 +133,20 @@ pub enum KafkaError {
         stamped: u64,
         /// Which is to come out.
         number: u64,
+    },
+    /// What stands beside offsets is not what the changelog knows of.
+    #[error(
+        "group `{group}` says that {noted} epochs of `{id}` have come out, and topic `{changelog}` does not know of the last one: that topic was made anew, or has lost records; put it back, or begin anew: another `group`, another `name` of the sink, and another `state.dir`"
+    )]
+    StrangeOffsets {
+        /// The group.
+        group: Box<str>,
+        /// The name that the sink writes under.
+        id: Box<str>,
+        /// The topic of the stamps.
+        changelog: Box<str>,
+        /// How many have come out, by the stamp beside the offsets.
+        noted: u64,
     },
     /// The group gives a partition whose state another node has.
     #[error(
@@ -190,6 +206,13 @@ pub enum KafkaError {
         /// The group.
         group: Box<str>,
     },
+}
+
+impl KafkaError {
+    /// Whether the stored state is not the one that goes with what has come out.
+    pub const fn is_of_state(&self) -> bool {
+        matches!(self, Self::StrangeStamp { .. } | Self::StrangeOffsets { .. })
+    }
 }
 
 impl ClientSettings {

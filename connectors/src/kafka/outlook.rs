@@ -16,13 +16,22 @@ pub(crate) enum Outlook {
     Owes(i64),
     /// That has been read.
     Clear,
+    /// It was taken away, and has not been given back.
+    Away,
 }
 
 impl Outlook {
     /// Nobody has looked for a while.
     pub(crate) fn doubt(&mut self) {
-        if *self != Self::Unread {
+        if !matches!(self, Self::Unread | Self::Away) {
             *self = Self::Doubtful;
+        }
+    }
+
+    /// It is read no more, if it was.
+    pub(crate) fn leave(&mut self) {
+        if *self != Self::Unread {
+            *self = Self::Away;
         }
     }
 
@@ -30,7 +39,7 @@ impl Outlook {
     /// not what it knew before the brokers were asked.
     pub(crate) fn believes(&mut self, end: i64) -> bool {
         let is_news = match *self {
-            Self::Unread | Self::Doubtful => false,
+            Self::Unread | Self::Doubtful | Self::Away => false,
             Self::Owes(owed) => end >= owed,
             Self::Clear => true,
         };
@@ -43,7 +52,7 @@ impl Outlook {
     /// Whether there may be what has come while nobody looked.
     pub(crate) const fn is_unseen(self) -> bool {
         match self {
-            Self::Unread | Self::Clear => false,
+            Self::Unread | Self::Clear | Self::Away => false,
             Self::Doubtful | Self::Owes(_) => true,
         }
     }
@@ -51,14 +60,14 @@ impl Outlook {
 
 #[cfg(test)]
 mod tests {
-    use super::Outlook::{Clear, Doubtful, Owes, Unread};
-    use super::*;
+    use super::Outlook::{Away, Clear, Doubtful, Owes, Unread};
 
     #[test]
     fn what_was_known_before_is_not_believed() {
         for (before, end, is_believed, after) in [
             (Unread, 100, false, Unread),
             (Doubtful, 100, false, Doubtful),
+            (Away, 100, false, Away),
             // 100 have come while nobody looked, and the client does not know yet.
             (Owes(200), 100, false, Owes(200)),
             (Owes(200), 200, true, Clear),
@@ -71,7 +80,10 @@ mod tests {
             assert_eq!((outlook.believes(end), outlook), (is_believed, after), "{before:?} {end}");
             assert_eq!(outlook.is_unseen(), matches!(after, Doubtful | Owes(_)));
             outlook.doubt();
-            assert_eq!(outlook, if before == Unread { Unread } else { Doubtful });
+            let is_read = !matches!(before, Unread | Away);
+            assert_eq!(outlook, if is_read { Doubtful } else { before });
+            outlook.leave();
+            assert_eq!(outlook, if before == Unread { Unread } else { Away });
         }
     }
 }

@@ -44,6 +44,7 @@ const CALM: u32 = 4;
 /// What a poller is made from.
 #[derive(Debug)]
 pub(crate) struct Assignment {
+    pub(crate) topics: Vec<String>,
     pub(crate) start: Start,
     pub(crate) until: Option<Until>,
     pub(crate) brokers: Box<str>,

@@ -233,6 +233,12 @@ impl Known {
         (self.settled, self.is_at_end) = (None, false);
     }
 
+    /// Nobody reads it now.
+    pub(crate) fn leave(&mut self) {
+        self.outlook.leave();
+        (self.settled, self.is_at_end) = (None, false);
+    }
+
     /// The brokers have been asked: its log ends at `end`.
     pub(crate) fn hear_end(&mut self, end: i64) {
         (self.end, self.outlook) = (Some(end), Outlook::Owes(end));

@@ -130,6 +130,7 @@ impl KafkaSource {
         let decoder = Decoder::new(format, record_bytes_max, layout, symbols);
         let instance = Arc::from(&*settings.instance);
         let assignment = Assignment {
+            topics: settings.topics,
             start: settings.start,
             until,
             brokers: settings.client.brokers,
@@ -153,9 +154,12 @@ impl KafkaSource {
         })
     }
 
-    /// Starts the thread that polls, if it does not run.
+    /// Joins the group and starts the thread that polls, if it does not run. Whoever joins shuts out the
+    /// process before it: not before all else of the run is known to be right.
     fn start(&mut self) -> Result<(), SourceError> {
         let Some((consumer, assignment)) = self.waiting.take() else { return Ok(()) };
+        let topics: Vec<&str> = assignment.topics.iter().map(String::as_str).collect();
+        consumer.subscribe(&topics).map_err(not_made)?;
         let poller = Poller::new(consumer, self.queue.clone(), assignment);
         let thread = thread::Builder::new().name("kafka".into());
         let started = thread.spawn(move || poller.run());
@@ -234,7 +238,7 @@ impl KafkaSource {
     }
 }
 
-/// A consumer that has subscribed and follows nobody yet.
+/// A consumer that has joined no group yet.
 fn consumer(settings: &KafkaSettings) -> Result<BaseConsumer<Ears>, KafkaError> {
     let text = |text: &str| text.to_owned();
     // With a state that cannot move, each node is to get what it had, whoever came first.
@@ -257,8 +261,6 @@ fn consumer(settings: &KafkaSettings) -> Result<BaseConsumer<Ears>, KafkaError> 
     let config = settings.client.config(&own)?;
     let consumer: BaseConsumer<Ears> =
         config.create_with_context(Ears::default()).map_err(not_made)?;
-    let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
-    consumer.subscribe(&topics).map_err(not_made)?;
     Ok(consumer)
 }
 

@@ -1,5 +1,6 @@
 //! Where the partitions of a source stand, and so where it does: pure, from what is known of them.
 
+use super::outlook::Outlook;
 use super::queue::{self, Known};
 use crate::source::{Progress, State};
 
@@ -8,6 +9,7 @@ fn stand(known: &Known) -> State {
     match known.waiting {
         0 if known.is_finished => State::End,
         0 if known.is_at_end => State::Pending,
+        0 if known.outlook == Outlook::Away => State::Away,
         _ if known.outlook.is_unseen() => State::Unseen,
         _ => State::More,
     }
@@ -27,7 +29,7 @@ pub(super) fn stands(state: &queue::State, is_bounded: bool, each: &mut Vec<Stat
         State::End
     } else if each.contains(&State::Unseen) {
         State::Unseen
-    } else if each.contains(&State::More) {
+    } else if each.contains(&State::More) || each.contains(&State::Away) {
         State::More
     } else {
         State::Pending
@@ -74,7 +76,7 @@ mod tests {
 
     #[test]
     fn nothing_is_at_its_end_before_all_partitions_are_known() {
-        use State::{End, More, Pending, Unseen};
+        use State::{Away, End, More, Pending, Unseen};
         let known = |number, next, is_at_end| Known {
             is_at_end,
             ..Known::begun((&"t".into(), number), next, Some(9))
@@ -86,6 +88,8 @@ mod tests {
             known
         };
         let (given, lost) = (unseen(2), unseen(0));
+        let mut taken = unseen(0);
+        taken.leave();
         for (partitions, is_complete, is_bounded, each, all) in [
             (vec![], true, true, vec![], More),
             (vec![&finished], false, true, vec![More], More),
@@ -96,6 +100,7 @@ mod tests {
             (vec![&silent], true, false, vec![Pending], Pending),
             (vec![&silent, &given], true, false, vec![Pending, Unseen], Unseen),
             (vec![&begun, &lost], true, false, vec![More, Unseen], Unseen),
+            (vec![&silent, &taken], true, false, vec![Pending, Away], More),
         ] {
             let partitions = partitions.into_iter().cloned().collect();
             let state = queue::State { partitions, is_complete, ..queue::State::default() };

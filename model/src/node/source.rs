@@ -24,6 +24,8 @@ pub enum Stand {
     More,
     /// More may have come while nobody could look for it.
     Unseen,
+    /// Of a partition: nobody reads it now.
+    Away,
     /// Everything that has come has been read; more may come.
     Pending,
     /// The input has ended.
@@ -37,6 +39,7 @@ impl Stand {
         match self {
             Self::More | Self::Failed => Reader::Behind,
             Self::Unseen => Reader::Unseen,
+            Self::Away => Reader::Away,
             Self::Pending => Reader::AtEnd,
             Self::End => Reader::Finished,
         }
@@ -356,11 +359,11 @@ impl SourceNode {
             Stand::Pending => Reader::AtEnd,
             Stand::Unseen => Reader::Unseen,
             // The end is reported behind what was read.
-            Stand::More | Stand::End | Stand::Failed => Reader::Behind,
+            Stand::More | Stand::Away | Stand::End | Stand::Failed => Reader::Behind,
         };
         self.report(has_records, reader);
         match stand {
-            Stand::More | Stand::Unseen | Stand::Pending => self.go_on(),
+            Stand::More | Stand::Unseen | Stand::Away | Stand::Pending => self.go_on(),
             Stand::End => self.end(true),
             Stand::Failed => self.end(false),
         }

@@ -104,7 +104,7 @@ impl Coordinator {
         match report.reader {
             Reader::AtEnd => self.alignment.is_at_end(index),
             Reader::Finished => self.alignment.has_ended(index),
-            Reader::Behind | Reader::Unseen | Reader::Blocked => {}
+            Reader::Behind | Reader::Unseen | Reader::Away | Reader::Blocked => {}
         }
         if report.has_records {
             self.standstill.take_records();

@@ -26,6 +26,8 @@ pub enum Reader {
     Behind,
     /// It could not look for what there is, and has not read yet all that came meanwhile.
     Unseen,
+    /// Nobody reads it now: it stays what it was.
+    Away,
     /// At the end of what there is; more may come.
     AtEnd,
     /// It may not read on: what it has read before has not been handled.
@@ -145,8 +147,8 @@ impl Partition {
             }
             Reader::Behind => self.wake(),
             Reader::Unseen => self.wait_for(),
-            Reader::AtEnd | Reader::Blocked if report.has_records => self.wake(),
-            Reader::AtEnd | Reader::Blocked => {}
+            Reader::AtEnd | Reader::Away | Reader::Blocked if report.has_records => self.wake(),
+            Reader::AtEnd | Reader::Away | Reader::Blocked => {}
         }
         self.has_spoken |= report.has_records;
         let has_caught_up = self.watermark >= given || self.is_at_end;

@@ -4,8 +4,12 @@
 //! Invariant: the offsets are those of the last cut of the source. The epoch of that cut is the only
 //! one under way, so they are those of the epoch that the sink lets out.
 
-use rdkafka::consumer::ConsumerGroupMetadata;
+use super::producer::{ANSWER, code_of};
+use super::stamp::Stamp;
+use crate::kafka::client::{ClientSettings, KafkaError, not_made};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::RDKafkaErrorCode;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) type Offsets = Vec<(Arc<str>, i32, i64)>;
 
 /// Offsets on their way from a source to a sink.
-#[derive(Default)]
 pub struct Carrier {
+    /// The group of the source.
+    pub(crate) group: Box<str>,
     carried: Mutex<Carried>,
     /// Whether the group is to be asked anew how the reader stands in it.
     wants_group: AtomicBool,
@@ -33,6 +38,11 @@ pub(crate) struct Carried {
 }
 
 impl Carrier {
+    /// For a source that reads as `group`.
+    pub fn new(group: &str) -> Self {
+        Self { group: group.into(), carried: Mutex::default(), wants_group: AtomicBool::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Carried> {
         self.carried.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,4 +92,32 @@ pub(crate) fn list(offsets: &Offsets, metadata: &str) -> TopicPartitionList {
         place.set_metadata(metadata);
     }
     list
+}
+
+/// The last stamp of what writes as `id` that stands beside the offsets of a source, if there is one; what the brokers
+/// said if they cannot be asked now.
+///
+/// # Errors
+/// The client cannot be made.
+pub(crate) fn noted(
+    client: &ClientSettings,
+    carrier: &Carrier,
+    id: &str,
+) -> Result<Result<Option<Stamp>, RDKafkaErrorCode>, KafkaError> {
+    let Carried { offsets, instance, .. } = carrier.take_up();
+    if offsets.is_empty() {
+        return Ok(Ok(None));
+    }
+    let own = [("group.id", carrier.group.to_string())];
+    let consumer: BaseConsumer = client.config(&own)?.create().map_err(not_made)?;
+    let answered = match consumer.committed_offsets(list(&offsets, ""), ANSWER) {
+        Ok(answered) => answered,
+        Err(error) => return Ok(Err(code_of(&error))),
+    };
+    let notes = answered.elements();
+    let stamps = notes.iter().filter_map(|place| {
+        let (owner, text) = place.metadata().rsplit_once('/')?;
+        (owner == &*instance).then(|| Stamp::of_text(text, id))?
+    });
+    Ok(Ok(stamps.max_by_key(|stamp| stamp.number)))
 }

@@ -12,7 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaErrorCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// All of it lies in this partition, in the order in which it was written.
 pub(crate) const PARTITION: i32 = 0;
@@ -86,6 +86,27 @@ impl ClientContext for Silent {
 
 impl ConsumerContext for Silent {}
 
+/// What `topic` says now, if the brokers say it within `patience`; `None` if they do not, or if it is not
+/// there.
+///
+/// # Errors
+/// The client cannot be made.
+pub(crate) fn glance(
+    (client, topic): (&ClientSettings, &str),
+    keys: &Keys,
+    patience: Duration,
+) -> Result<Option<Entries>, KafkaError> {
+    let reader = Reader::new(client)?;
+    let is_there = reader.consumer.fetch_metadata(Some(topic), patience).is_ok_and(|metadata| {
+        metadata.topics().iter().any(|known| known.error().is_none() && known.name() == topic)
+    });
+    if !is_there {
+        return Ok(None);
+    }
+    let until = Instant::now() + patience;
+    Ok(reader.read((topic, keys), None, Some(until))?.ok())
+}
+
 /// Reads `topic`: to its end, or, where there is a claim to wait for, until that claim is seen, or one
 /// behind it. Says what the brokers said if they cannot be read from now.
 ///
@@ -96,44 +117,69 @@ pub(crate) fn read(
     keys: &Keys,
     awaited: Option<Awaited>,
 ) -> Result<Result<Entries, RDKafkaErrorCode>, KafkaError> {
-    let text = |text: &str| text.to_owned();
-    let own = [
-        // Never joined: nothing is committed.
-        ("group.id", text("nilometer-changelog")),
-        ("isolation.level", text("read_committed")),
-        ("enable.auto.commit", text("false")),
-        ("auto.offset.reset", text("earliest")),
-        ("enable.partition.eof", text("true")),
-    ];
-    let consumer: BaseConsumer<Silent> =
-        client.config(&own)?.create_with_context(Silent).map_err(not_made)?;
-    let mut places = TopicPartitionList::new();
-    places.add_partition_offset(topic, PARTITION, Offset::Beginning).map_err(not_made)?;
-    consumer.assign(&places).map_err(not_made)?;
-    let mut entries = Entries::default();
-    loop {
-        match consumer.poll(PATIENCE) {
-            None => {}
-            Some(Ok(record)) => {
-                let (key, value) = (record.key(), record.payload());
-                let key = key.unwrap_or_default();
-                entries.take(keys, key, value.unwrap_or_default());
-                let is_claim = key == keys.claim.as_bytes();
-                let answers =
-                    |awaited: Awaited| awaited.is_answered(entries.claim, record.offset());
-                if is_claim && awaited.is_some_and(answers) {
-                    return Ok(Ok(entries));
+    Reader::new(client)?.read((topic, keys), awaited, None)
+}
+
+/// A client that reads what is committed.
+struct Reader {
+    consumer: BaseConsumer<Silent>,
+}
+
+impl Reader {
+    fn new(client: &ClientSettings) -> Result<Self, KafkaError> {
+        let text = |text: &str| text.to_owned();
+        let own = [
+            // Never joined: nothing is committed.
+            ("group.id", text("nilometer-changelog")),
+            ("isolation.level", text("read_committed")),
+            ("enable.auto.commit", text("false")),
+            ("auto.offset.reset", text("earliest")),
+            ("enable.partition.eof", text("true")),
+        ];
+        let made = client.config(&own)?.create_with_context(Silent);
+        Ok(Self { consumer: made.map_err(not_made)? })
+    }
+
+    /// See [`read`]; it gives up at `until`.
+    fn read(
+        &self,
+        (topic, keys): (&str, &Keys),
+        awaited: Option<Awaited>,
+        until: Option<Instant>,
+    ) -> Result<Result<Entries, RDKafkaErrorCode>, KafkaError> {
+        let mut places = TopicPartitionList::new();
+        places.add_partition_offset(topic, PARTITION, Offset::Beginning).map_err(not_made)?;
+        self.consumer.assign(&places).map_err(not_made)?;
+        let mut entries = Entries::default();
+        loop {
+            match self.consumer.poll(PATIENCE) {
+                None => {}
+                Some(Ok(record)) => {
+                    let (key, value) = (record.key(), record.payload());
+                    let key = key.unwrap_or_default();
+                    entries.take(keys, key, value.unwrap_or_default());
+                    let is_claim = key == keys.claim.as_bytes();
+                    let answers =
+                        |awaited: Awaited| awaited.is_answered(entries.claim, record.offset());
+                    if is_claim && awaited.is_some_and(answers) {
+                        return Ok(Ok(entries));
+                    }
+                }
+                // What is awaited is there: it lies behind a transaction that is not over.
+                Some(Err(ClientError::PartitionEOF(_))) if awaited.is_some() => {}
+                Some(Err(ClientError::PartitionEOF(_))) => return Ok(Ok(entries)),
+                // The group is a name that a client must have: whoever does not join it needs no right to it.
+                Some(Err(error))
+                    if error.rdkafka_error_code()
+                        == Some(RDKafkaErrorCode::GroupAuthorizationFailed) => {}
+                Some(Err(error)) => {
+                    return Ok(Err(error
+                        .rdkafka_error_code()
+                        .unwrap_or(RDKafkaErrorCode::Unknown)));
                 }
             }
-            // What is awaited is there: it lies behind a transaction that is not over.
-            Some(Err(ClientError::PartitionEOF(_))) if awaited.is_some() => {}
-            Some(Err(ClientError::PartitionEOF(_))) => return Ok(Ok(entries)),
-            // The group is a name that a client must have: whoever does not join it needs no right to it.
-            Some(Err(error))
-                if error.rdkafka_error_code()
-                    == Some(RDKafkaErrorCode::GroupAuthorizationFailed) => {}
-            Some(Err(error)) => {
-                return Ok(Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)));
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(Err(RDKafkaErrorCode::OperationTimedOut));
             }
         }
     }

@@ -85,6 +85,16 @@ pub struct KafkaSinkSettings {
     pub teller: Teller,
 }
 
+impl KafkaSinkSettings {
+    /// How many epochs have come out, as the state knows.
+    pub(crate) fn published(&self) -> u64 {
+        match self.delivery {
+            Delivery::Resumed { behind } => behind.unwrap_or(0),
+            Delivery::AtOnce | Delivery::Held => 0,
+        }
+    }
+}
+
 /// What exactly-once takes.
 #[derive(Debug, Clone)]
 pub struct TransactionSettings {

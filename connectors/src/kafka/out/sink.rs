@@ -5,7 +5,7 @@ use super::block::{Block, Header};
 use super::encode::PaneRecords;
 use super::repeats::Repeats;
 use super::settings::{KafkaSinkSettings, OutFormat, Retractions};
-use super::transactions::Transactions;
+use super::transactions::{self, Transactions};
 use crate::panes::{Delivery, LateText};
 use crate::sink::{Held, Receipt, Sink, SinkError};
 use crate::trace_context;
@@ -40,14 +40,10 @@ enum Way {
 
 impl Outlet {
     fn open(settings: KafkaSinkSettings) -> Result<Self, SinkError> {
-        let published = match settings.delivery {
-            Delivery::Resumed { behind } => behind.unwrap_or(0),
-            Delivery::AtOnce | Delivery::Held => 0,
-        };
         let is_held = settings.delivery != Delivery::AtOnce;
         let way = match settings.transactions.clone() {
             Some(transactions) => {
-                let made = Transactions::new(settings, transactions, published)?;
+                let made = Transactions::new(settings, transactions)?;
                 Way::ExactlyOnce(Box::new(made))
             }
             None => Way::AtLeastOnce(Box::new(Repeats::new(settings)?)),
@@ -143,6 +139,19 @@ impl Encode<LateBatch> for LateRecords {
 struct TopicSink<E> {
     encoder: E,
     outlet: Outlet,
+}
+
+/// Looks whether the state goes with what has come out, if brokers say so within a moment: whoever is
+/// refused then has shut out nobody. What they do not say now is looked at again before anything is
+/// written. `has_output` says whether the last epoch of the state holds output of the sink.
+///
+/// # Errors
+/// It does not, or an option is wrong.
+pub fn check(settings: &KafkaSinkSettings, has_output: bool) -> Result<(), SinkError> {
+    match &settings.transactions {
+        Some(transactions) => Ok(transactions::check(settings, transactions, has_output)?),
+        None => Ok(()),
+    }
 }
 
 /// What writes panes, and the records of sessions, of `plan` to the sink called `name`. Connects with

@@ -52,9 +52,36 @@ impl Stamp {
         }
     }
 
-    /// The stamp as text, for the metadata of offsets.
-    pub(crate) fn text(&self) -> String {
-        format!("{} {:016x} {:016x}", self.number, self.digest, self.incarnation)
+    /// Whether the last stamp, if there is one, is that of a state whose next epoch is `number`, and
+    /// which holds output of it if `has_output`: only then it may have come out.
+    pub(crate) fn goes_with(last: Option<Self>, number: u64, has_output: bool) -> bool {
+        match Self::standing(last, number) {
+            Standing::Next => true,
+            Standing::MayBeOut => has_output,
+            Standing::Strange => false,
+        }
+    }
+
+    /// Whether this stamp, which was committed beside offsets, goes with the `last` one of the changelog:
+    /// both were committed at once, and offsets may have been left out since.
+    pub(crate) fn is_known(self, last: Option<Self>) -> bool {
+        last.is_some_and(|last| self == last || self.number < last.number)
+    }
+
+    /// The stamp of what writes as `id` as text, for the metadata of offsets.
+    pub(crate) fn text(&self, id: &str) -> String {
+        let writer = XxHash64::oneshot(0, id.as_bytes());
+        format!("{} {:016x} {:016x} {writer:016x}", self.number, self.digest, self.incarnation)
+    }
+
+    /// The stamp that such a text holds, if it is one of what writes as `id`.
+    pub(crate) fn of_text(text: &str, id: &str) -> Option<Self> {
+        let mut parts = text.split(' ');
+        let number = parts.next()?.parse().ok()?;
+        let mut hex = || u64::from_str_radix(parts.next()?, 16).ok();
+        let (digest, incarnation, writer) = (hex()?, hex()?, hex()?);
+        let is_of = writer == XxHash64::oneshot(0, id.as_bytes());
+        is_of.then_some(Self { number, digest, incarnation })
     }
 }
 
@@ -97,6 +124,48 @@ mod tests {
             (stamp(u64::MAX), 0, Standing::Strange),
         ] {
             assert_eq!(Stamp::standing(last, number), expected, "{last:?} {number}");
+        }
+    }
+
+    #[test]
+    fn a_state_goes_with_the_stamp_that_it_has_written_or_may_have() {
+        let stamp = |number| Some(Stamp { number, digest: 1, incarnation: 2 });
+        for (last, number, has_output, expected) in [
+            (None, 1, false, true),
+            (stamp(6), 7, false, true),
+            (stamp(6), 7, true, true),
+            // It came out, and the process ended before it knew.
+            (stamp(7), 7, true, true),
+            // An older copy, or none.
+            (stamp(7), 7, false, false),
+            (stamp(8), 7, true, false),
+            (stamp(1), 1, false, false),
+            // The changelog was lost.
+            (None, 2, true, false),
+            (stamp(5), 7, false, false),
+        ] {
+            assert_eq!(Stamp::goes_with(last, number, has_output), expected, "{last:?} {number}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_beside_offsets_is_known_to_the_changelog() {
+        let stamp = |number, digest| Stamp { number, digest, incarnation: u64::MAX };
+        for (noted, last, expected) in [
+            (stamp(3, 1), Some(stamp(3, 1)), true),
+            // Offsets were left out since.
+            (stamp(2, 1), Some(stamp(3, 5)), true),
+            (stamp(3, 1), Some(stamp(3, 2)), false),
+            (stamp(4, 1), Some(stamp(3, 1)), false),
+            (stamp(1, 1), None, false),
+        ] {
+            assert_eq!(noted.is_known(last), expected, "{noted:?} {last:?}");
+            let text = noted.text("nilometer.flows.out.n");
+            assert_eq!(Stamp::of_text(&text, "nilometer.flows.out.n"), Some(noted), "{text}");
+            assert_eq!(Stamp::of_text(&text, "nilometer.flows.out.m"), None, "of another writer");
+        }
+        for text in ["", "3", "3 1 2", "x 1 2 out", "3 g 2 out"] {
+            assert_eq!(Stamp::of_text(text, "out"), None, "{text}");
         }
     }
 

@@ -8,7 +8,7 @@
 //! Invariant: an epoch is committed at most once, since its stamp is read after everybody else with
 //! the same name has been shut out, and while nobody else has the name.
 
-use super::carrier::{Carried, Carrier, Offsets, list};
+use super::carrier::{Carried, Carrier, Offsets, list, noted};
 use super::changelog::{self, Awaited, Entries, Keys, PARTITION, PLAN};
 use super::failure::{Failure, is_fatal, is_to_go_on};
 use super::producer::{ANSWER, Link, code_of, is_for_good, not_taken, send};
@@ -63,15 +63,15 @@ enum Stage {
 }
 
 impl Transactions {
-    /// Goes on behind `published` epochs. Connects with nobody yet.
+    /// Goes on behind what the state knows. Connects with nobody yet.
     ///
     /// # Errors
     /// An option is wrong.
     pub(crate) fn new(
         settings: KafkaSinkSettings,
         transactions: TransactionSettings,
-        published: u64,
     ) -> Result<Self, KafkaError> {
+        let published = settings.published();
         let id = transactions.id();
         let own = vec![
             ("transactional.id", id.clone()),
@@ -141,12 +141,7 @@ impl Transactions {
     }
 
     fn strange(&self, (stamped, number): (u64, u64)) -> KafkaError {
-        KafkaError::StrangeStamp {
-            changelog: self.changelog.as_str().into(),
-            id: self.id.as_str().into(),
-            stamped,
-            number,
-        }
+        strange(&self.settings, (stamped, number))
     }
 
     /// Writes a block of epoch `number`, and commits behind the last one.
@@ -199,7 +194,7 @@ impl Transactions {
         for carrier in self.settings.carriers.clone() {
             let Carried { offsets, instance, group } = carrier.take_up();
             let Some(group) = group.filter(|_| !offsets.is_empty()) else { continue };
-            let list = list(&offsets, &note(&instance, &stamp.text()));
+            let list = list(&offsets, &note(&instance, &stamp.text(&self.id)));
             let producer = self.link.producer()?;
             let mut sent = producer.send_offsets_to_transaction(&list, &group, ANSWER);
             while sent.as_ref().is_err_and(is_to_go_on) {
@@ -329,6 +324,7 @@ impl Transactions {
                 return Err(KafkaError::Superseded { id: self.id.as_str().into() });
             }
             self.last = entries.stamp;
+            self.compare()?;
             self.stage = Stage::Ready;
             self.link.works();
         }
@@ -372,6 +368,35 @@ impl Transactions {
         Ok(())
     }
 
+    /// Compares the stamps beside the offsets with that of the changelog, which were committed at once. Of
+    /// a state that has let nothing out there is nothing to compare.
+    fn compare(&mut self) -> Result<(), KafkaError> {
+        if self.published == 0 {
+            return Ok(());
+        }
+        for carrier in self.settings.carriers.clone() {
+            let noted = loop {
+                match noted(&self.link.settings.client, &carrier, &self.id)? {
+                    Ok(noted) => break noted,
+                    Err(code) if Trouble::of(code) == Trouble::Away => {
+                        self.link.wait(code, &self.changelog)?;
+                    }
+                    // What may not be looked at is no check.
+                    Err(_) => break None,
+                }
+            };
+            if let Some(noted) = noted.filter(|noted| !noted.is_known(self.last)) {
+                return Err(KafkaError::StrangeOffsets {
+                    group: carrier.group.clone(),
+                    id: self.id.as_str().into(),
+                    changelog: self.changelog.as_str().into(),
+                    noted: noted.number,
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn read(&mut self, awaited: Option<Awaited>) -> Result<Entries, KafkaError> {
         loop {
             let place = (&self.link.settings.client, self.changelog.as_str());
@@ -380,5 +405,33 @@ impl Transactions {
                 Err(code) => self.link.wait(code, &self.changelog)?,
             }
         }
+    }
+}
+
+/// Looks whether the state of a sink goes with what has come out, if the brokers say so soon.
+///
+/// # Errors
+/// It does not, or the client cannot be made.
+pub(crate) fn check(
+    settings: &KafkaSinkSettings,
+    transactions: &TransactionSettings,
+    has_output: bool,
+) -> Result<(), KafkaError> {
+    let (keys, changelog) = (Keys::new(transactions), transactions.changelog());
+    let seen = changelog::glance((&settings.client, &changelog), &keys, ANSWER)?;
+    let Some(Entries { stamp, .. }) = seen else { return Ok(()) };
+    let number = settings.published().saturating_add(1);
+    if Stamp::goes_with(stamp, number, has_output) {
+        return Ok(());
+    }
+    Err(strange(transactions, (stamp.map_or(0, |stamp| stamp.number), number)))
+}
+
+fn strange(settings: &TransactionSettings, (stamped, number): (u64, u64)) -> KafkaError {
+    KafkaError::StrangeStamp {
+        changelog: settings.changelog().into(),
+        id: settings.id().into(),
+        stamped,
+        number,
     }
 }

@@ -7,7 +7,7 @@ use crate::kafka::outlook::Outlook;
 const AWAKE: Duration = Duration::from_secs(1);
 
 impl Poller {
-    /// What this process does not read, and whatever it knew before it stood still, may have grown.
+    /// What the process knew before it stood still may have grown; what it does not read stays what it was.
     pub(super) fn doubt(&mut self) {
         let (since, at) = self.looked;
         // A machine that sleeps stops the first one of these, and whoever sets the clock the other.
@@ -15,7 +15,9 @@ impl Poller {
         let stood_still = since.elapsed().max(asleep) > AWAKE;
         let mut state = self.queue.lock();
         for (known, track) in state.partitions.iter_mut().zip(&self.tracks) {
-            if stood_still || !track.is_ours {
+            if !track.is_ours {
+                known.leave();
+            } else if stood_still {
                 known.doubt();
             }
         }
