@@ -183,7 +183,7 @@ impl Poller {
         }
         // Before what was read is given, since it may be that of one partition only.
         self.follow()?;
-        self.doubt();
+        self.notice_sleep();
         self.hand_on();
         self.share_out()?;
         self.begin();

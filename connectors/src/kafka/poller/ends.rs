@@ -8,7 +8,7 @@ const AWAKE: Duration = Duration::from_secs(1);
 
 impl Poller {
     /// What the process knew before it stood still may have grown; what it does not read stays what it was.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn notice_sleep(&mut self) {
         let (since, at) = self.looked;
         // A machine that sleeps stops the first one of these, and whoever sets the clock the other.
         let asleep = at.elapsed().unwrap_or_default();
