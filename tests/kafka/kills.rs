@@ -6,6 +6,7 @@ use crate::broker::{Broker, Given};
 use crate::netflow::{Captures, datagram};
 use crate::place::Place;
 use crate::restart::Dice;
+use crate::run::{Book, result, sums_to_topic};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -152,14 +153,31 @@ impl Ledger {
         if generated != self.generated {
             return Err(format!("{generated:?} is not {:?}", self.generated));
         }
+        self.check_captures(&last)
+    }
+
+    /// Each flow of a capture counts where it ended; its bytes lie in all seconds that it lasted.
+    fn check_captures(&self, last: &Results) -> Result<(), String> {
         let times = self.times * i64::from(PARTITIONS);
-        let known = (self.captures.records * times, self.captures.bytes * times);
-        let found = last.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        if found == known {
-            Ok(())
-        } else {
-            Err(format!("{found:?} of the captures, not {known:?}"))
+        let (mut ended, mut bytes) = (BTreeMap::new(), BTreeMap::new());
+        for (place, (count, sum)) in last {
+            if *count > 0 {
+                ended.insert(*place, *count);
+            }
+            *bytes.entry(place.0).or_insert(0) += sum;
         }
+        let known = |one: &BTreeMap<i64, i64>| -> BTreeMap<_, _> {
+            one.iter().map(|(interface, sum)| (*interface, sum * times)).collect()
+        };
+        let expected: BTreeMap<_, _> =
+            self.captures.ended.iter().map(|(place, count)| (*place, count * times)).collect();
+        if ended != expected {
+            return Err(format!("{ended:?} of the captures, not {expected:?}"));
+        }
+        if bytes != known(&self.captures.bytes) {
+            return Err(format!("{bytes:?} of the captures, not {:?}", self.captures.bytes));
+        }
+        Ok(())
     }
 
     fn records(&self) -> i64 {
@@ -215,4 +233,36 @@ fn whoever_is_killed_lets_each_result_out_once() {
     assert_eq!(place.summary()["records"]["accepted"], ledger.records());
     let committed = broker.committed("once-readers", "once", PARTITIONS);
     assert_eq!(committed.iter().flatten().sum::<i64>(), ledger.datagrams, "{committed:?}");
+}
+
+/// At least once: whoever is killed may write a result again, and the last one of each key is right.
+#[test]
+fn whoever_is_killed_without_transactions_repeats_and_loses_nothing() {
+    let broker = Broker::shared();
+    broker.topic("repeats", 2);
+    broker.topic("repeats-sums", 2);
+    let options =
+        "options = { \"fetch.message.max.bytes\" = 10000, \"queued.min.messages\" = 100 }";
+    let source = format!(
+        "until = \"now\"\n{options}\n[source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\""
+    );
+    let sink = "delivery = \"at_least_once\"";
+    let rest = "\n[state]\ndir = \"state\"\nepoch = \"50ms\"\n[limits]\nbatch_records = 200\nin_flight_records = 1000\n";
+    let place = Place::new(&(sums_to_topic(&broker.address, "repeats", (&source, sink)) + rest));
+    let mut book = Book::default();
+    book.fill(2, (0, 60_000));
+    broker.produce("repeats", &book.records());
+    let mut out = broker.follow("repeats-sums");
+    let mut dice = Dice(times("KAFKA_SEED", 7));
+    for _ in 0..3 {
+        let before = out.count();
+        let mut run = place.start(&[]);
+        run.until("it goes on", || out.count() > before);
+        run.listen(Duration::from_millis(dice.roll(100)));
+        run.kill();
+    }
+    place.run(&[], 0);
+    let taken = broker.read("repeats-sums");
+    let last: crate::run::Results = taken.iter().map(|record| result(&record.json())).collect();
+    assert_eq!(last, book.results);
 }

@@ -2,7 +2,7 @@
 
 use crate::broker::Broker;
 use crate::place::Place;
-use crate::run::{Book, Running, sums};
+use crate::run::{ADMIN, Book, Running, WELL, health, sums};
 use std::io::Read;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -95,9 +95,11 @@ fn brokers_that_go_away_are_waited_for() {
     broker.stop();
     let source = "options = { \"reconnect.backoff.max.ms\" = 500 }\n\
                   [source.watermark]\nkind = \"bounded\"\nout_of_orderness = \"1s\"";
-    let place = Place::new(&sums(&broker.address, "outage", source));
+    let place = Place::new(&(sums(&broker.address, "outage", source) + ADMIN));
     let mut run = place.start(&[]);
+    let address = run.admin();
     run.hear("cannot reach Kafka");
+    run.until("it is shown", || health(&address).contains("\"source `in`\":\"cannot reach Kafka"));
     broker.start_again();
     let is_there = |place: &Place, number: i64| {
         place.results().contains_key(&("k0".into(), 1_700_000_000_000 + number))
@@ -108,6 +110,7 @@ fn brokers_that_go_away_are_waited_for() {
     run.hear("cannot reach Kafka");
     broker.start_again();
     run.hear("the brokers are back");
+    run.until("nothing is held up", || health(&address).ends_with(WELL));
     let mut more = Book::default();
     more.fill(2, (3_000, 5_000));
     broker.produce("outage", &more.records());

@@ -1,6 +1,7 @@
 //! Datagrams of NetFlow 5, by hand, and those of captures with what is known of them.
 
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// One flow of a datagram: the interface it came in by, its bytes, and when it ended, in milliseconds
@@ -29,12 +30,16 @@ pub(crate) fn datagram((started, uptime): (u32, u32), flows: &[Flow]) -> Vec<u8>
 }
 
 /// Datagrams that were captured, in their order.
+#[derive(Default)]
 pub(crate) struct Captures {
     pub(crate) datagrams: Vec<Vec<u8>>,
     /// How many flows they hold, by their truth.
     pub(crate) records: i64,
-    /// The bytes of these.
-    pub(crate) bytes: i64,
+    /// The bytes of these, by the interface that they came in by.
+    pub(crate) bytes: BTreeMap<i64, i64>,
+    /// How many of them ended in which second, by interface and start of the second: by what stands in
+    /// the datagrams.
+    pub(crate) ended: BTreeMap<(i64, i64), i64>,
 }
 
 impl Captures {
@@ -53,7 +58,7 @@ impl Captures {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flows");
         let truth = std::fs::read(data.join("truth.json")).unwrap();
         let truth: Json = serde_json::from_slice(&truth).unwrap();
-        let mut captures = Self { datagrams: Vec::new(), records: 0, bytes: 0 };
+        let mut captures = Self::default();
         for (session, file) in SESSIONS {
             let content = std::fs::read(data.join(file)).unwrap();
             if file.ends_with(".pcap") {
@@ -61,12 +66,34 @@ impl Captures {
             } else {
                 captures.datagrams.push(content);
             }
-            let number = |name: &str| truth["sessions"][session][name].as_i64().unwrap();
-            captures.records += number("records");
-            captures.bytes += number("bytes_scaled");
+            let truth = &truth["sessions"][session];
+            captures.records += truth["records"].as_i64().unwrap();
+            let rate: i64 =
+                truth["rates"].as_object().unwrap().keys().next().unwrap().parse().unwrap();
+            for (group, sums) in truth["groups"].as_object().unwrap() {
+                let interface = group.split("|in=").nth(1).unwrap().split('|').next().unwrap();
+                let sum = captures.bytes.entry(interface.parse().unwrap()).or_default();
+                *sum += sums[1].as_i64().unwrap() * rate;
+            }
         }
+        captures.datagrams.iter().flat_map(|datagram| ends(datagram)).for_each(|place| {
+            *captures.ended.entry(place).or_default() += 1;
+        });
         captures
     }
+}
+
+/// The interface that each flow of a datagram came in by, and the start of the second in which it ended.
+fn ends(datagram: &[u8]) -> impl Iterator<Item = (i64, i64)> {
+    let short = move |at: usize| i64::from(u16::from_be_bytes([datagram[at], datagram[at + 1]]));
+    let long = move |at: usize| short(at) * 65_536 + short(at + 2);
+    let started = long(8) * 1_000 + long(12) / 1_000_000 - long(4);
+    let flows = 0..usize::try_from(short(2)).unwrap();
+    flows.map(move |number| {
+        let at = 24 + 48 * number;
+        let ended = started + long(at + 28);
+        (short(at + 12), ended - ended.rem_euclid(1_000))
+    })
 }
 
 /// What is in the datagrams of a pcap file without link headers: a header of 24 bytes; each packet has

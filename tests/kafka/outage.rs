@@ -2,7 +2,7 @@
 
 use crate::broker::Broker;
 use crate::place::Place;
-use crate::run::{Book, Results, results_of, sums_to_topic};
+use crate::run::{ADMIN, Book, Results, WELL, health, results_of, sums_to_topic};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::time::Duration;
 
@@ -38,14 +38,17 @@ fn brokers_that_go_away_hold_results_up_and_lose_none() {
     to.stop();
     let sink = "create = { partitions = 2, replication = 1 }\ntransaction_timeout = \"3s\"\n\
                 options = { \"delivery.timeout.ms\" = 1500, \"reconnect.backoff.max.ms\" = 500 }";
-    let place = Place::new(&pipeline(&to, "away", sink));
+    let place = Place::new(&(pipeline(&to, "away", sink) + ADMIN));
     let mut run = place.start(&[]);
+    let address = run.admin();
     let mut book = Book::default();
     book.fill(1, (0, 10_000));
     from.produce("away", &book.records());
     run.hear("sink `out`: cannot reach Kafka at");
+    run.until("it is shown", || health(&address).contains("\"sink `out`\":\"cannot reach Kafka"));
     to.start_again();
     run.hear("sink `out`: Kafka takes results again");
+    run.until("nothing is held up", || health(&address).ends_with(WELL));
     run.until("all is out", || has_all(&to, "away-sums", (&book, 10_000)));
     // In the middle, for longer than a record may take.
     to.stop();

@@ -3,7 +3,7 @@
 
 use crate::broker::Broker;
 use crate::place::Place;
-use crate::run::{Book, results_of, sums_to_topic};
+use crate::run::{Book, WELL, health, results_of, sums_to_topic};
 use crate::secure::SECURE;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -62,18 +62,6 @@ fn change(inside: &Broker, (of, name, allows): Right, is_given: bool) {
     assert_eq!(answer[..14], [0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0], "{name}: {answer:?}");
 }
 
-/// What `/health` shows where nothing is held up.
-const WELL: &str = r#"{"status":"running","held_up":{}}"#;
-
-/// What `/health` answers.
-fn health(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
 #[test]
 fn a_right_that_is_taken_away_holds_up_and_loses_nothing() {
     let inside = SECURE.inside();
@@ -112,8 +100,7 @@ fn a_right_that_is_taken_away_holds_up_and_loses_nothing() {
         complete.into_iter().all(|(key, values)| found.get(key) == Some(values))
     };
     run.until("all is out", || is_out(&book, end));
-    let address = run.said.split("admin port: http://").nth(1).unwrap().lines().next().unwrap();
-    let address = address.to_owned();
+    let address = run.admin();
     assert!(health(&address).ends_with(WELL), "{}", health(&address));
     for (right, who, what) in [
         (RIGHTS[0], "source `in`", "Topic authorization failed"),

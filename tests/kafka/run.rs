@@ -4,13 +4,29 @@ use crate::broker::Taken;
 use crate::place::Place;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// How long something that must happen may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Settings of a port to ask how a run goes.
+pub(crate) const ADMIN: &str = "\n[admin]\nlisten = \"127.0.0.1:0\"\n";
+
+/// What `/health` shows where nothing is held up.
+pub(crate) const WELL: &str = r#"{"status":"running","held_up":{}}"#;
+
+/// What `/health` answers.
+pub(crate) fn health(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
 
 /// Sums of `v` by `k` in windows of a second. `SOURCE` stands for more lines of the source.
 pub(crate) fn sums(address: &str, topic: &str, source: &str) -> String {
@@ -150,6 +166,13 @@ impl Running {
                 Err(_) => panic!("it never said {text:?}, but:\n{}", self.said),
             }
         }
+    }
+
+    /// The address of its admin port.
+    pub(crate) fn admin(&mut self) -> String {
+        self.hear("admin port: http://");
+        let address = self.said.split("admin port: http://").nth(1).unwrap();
+        address.lines().next().unwrap().to_owned()
     }
 
     /// Listens for `patience`, or until it has ended.

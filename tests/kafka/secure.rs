@@ -5,6 +5,7 @@ use crate::broker::Broker;
 use crate::place::Place;
 use crate::run::{Book, sums};
 use std::path::Path;
+use std::process::Command;
 use std::sync::LazyLock;
 
 /// A broker that asks who they are, which outlives every test.
@@ -18,6 +19,27 @@ fn options(ca: &str, user: &str, password: &str) -> String {
         "until = \"now\"\n[source.options]\nsecurity.protocol = \"SASL_SSL\"\n{ca}\n\
          sasl.mechanism = \"SCRAM-SHA-512\"\nsasl.username = \"{user}\"\n{password}\n"
     )
+}
+
+/// The certificate of a CA that has signed nothing.
+fn other_ca() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut command = Command::new("openssl");
+    command.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "30",
+        "-subj",
+        "/CN=other",
+    ]);
+    command.arg("-keyout").arg(path("key")).arg("-out").arg(path("pem"));
+    assert!(command.output().unwrap().status.success());
+    std::fs::read_to_string(path("pem")).unwrap()
 }
 
 /// The content of every file in `folder` and below, but for those that hold the password themselves.
@@ -53,12 +75,16 @@ fn who_may_read_does_and_who_may_not_is_told_why() {
     broker.produce_as("secure", &book.records(), &access);
     let plain = format!("sasl.password = \"{SECRET}\"");
     let wrong = "\"sasl.password\" = \"alice-wrong-secret\"";
+    // Everything that the client can say of itself.
+    let loud = "\ndebug = \"all\"";
     let cases = [
-        (options(&ca, "alice", &plain), 0, "100"),
+        (options(&ca, "alice", &(plain.clone() + loud)), 0, "100"),
+        (options(&ca, "alice", "sasl.password = \"${ALICE}\"") + "debug = \"all\"\n", 0, "100"),
         (options(&ca, "alice", "sasl.password.file = \"password\""), 0, "100"),
         (options(&ca, "alice", &plain).replace("SCRAM-SHA-512", "PLAIN"), 0, "100"),
         (options(&ca, "alice", wrong), 3, "refuses"),
-        // A CA that has not signed the broker.
+        // A CA that has not signed the broker, and those of the system.
+        (options("ssl.ca.location = \"other.pem\"", "alice", &plain), 3, "certificate"),
         (options("", "alice", &plain), 3, "certificate"),
         (options(&ca, "bob", "sasl.password = \"bob-secret\""), 3, "not allowed by Kafka"),
         (options(&ca, "alice", &(plain.clone() + "\nno.such = 1")), 3, "option `no.such`"),
@@ -71,18 +97,25 @@ fn who_may_read_does_and_who_may_not_is_told_why() {
     for (sink, code, expected) in sinks {
         writes(broker, &book, &sink, (code, expected));
     }
+    let other = other_ca();
     for (source, code, expected) in cases {
         let place = Place::new(&sums(&broker.address, "secure", &source));
         place.write("password", &format!("{SECRET}\n"));
-        let said = place.run(&["--state", "state"], code);
+        place.write("other.pem", &other);
+        let mut run = place.command(&["run", "pipeline.toml", "--summary", "summary.json"]);
+        run.args(["--state", "state", "--log-level", "trace"]);
+        let output = run.env("ALICE", SECRET).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{source}\n{said}");
         assert!(said.contains(expected), "{source}\n{said}");
         if code == 0 {
             assert_eq!(place.results(), book.results);
         }
         // What was said, and every file that was written: results, the summary, dead letters, the state.
-        let mut shown = said + &written(place.folder());
+        let mut shown = said + &String::from_utf8_lossy(&output.stdout) + &written(place.folder());
         for args in [&["plan"][..], &["plan", "--json"], &["check"]] {
-            let output = place.command(args).arg("pipeline.toml").output().unwrap();
+            let mut command = place.command(args);
+            let output = command.arg("pipeline.toml").env("ALICE", SECRET).output().unwrap();
             shown += &String::from_utf8_lossy(&output.stdout);
             shown += &String::from_utf8_lossy(&output.stderr);
         }

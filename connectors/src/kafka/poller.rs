@@ -239,6 +239,10 @@ impl Poller {
             }
             match change {
                 Change::Given(names) if self.is_shared() => self.is_given(names),
+                // Until the client hears that nothing is new, it reads nothing of the rest.
+                Change::Given(names) if names.is_empty() => {
+                    self.consumer.incremental_assign(&TopicPartitionList::new()).ok();
+                }
                 Change::Given(names) => self.given.extend(names),
                 Change::Taken(_) if self.is_shared() => self.let_go(),
                 Change::Taken(names) => {
