@@ -193,6 +193,14 @@ impl Broker {
         let admin = self.admin(options);
         let made = now(admin.create_topics([&topic], &AdminOptions::new())).unwrap();
         made.into_iter().for_each(|topic| drop(topic.unwrap()));
+        // What the controller has made, the broker knows of a moment later; whoever asked before that
+        // would read of no partition, for ever.
+        let (client, since) = (admin.inner(), Instant::now());
+        let known =
+            || client.fetch_metadata(Some(name), ANSWER).unwrap().topics()[0].partitions().len();
+        while i32::try_from(known()).unwrap() < partitions {
+            assert!(since.elapsed() < ANSWER, "{name} does not appear");
+        }
     }
 
     /// The names of all topics.

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// How long something that must happen may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Settings of a port to ask how a run goes.
 pub(crate) const ADMIN: &str = "\n[admin]\nlisten = \"127.0.0.1:0\"\n";
@@ -225,10 +225,14 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A test that fails leaves nothing behind.
+    /// A test that fails leaves nothing behind, and shows what each of its processes has said.
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
+        if std::thread::panicking() {
+            self.said.extend(self.lines.iter().map(|line| line + "\n"));
+            eprintln!("one of its processes said:\n{}", self.said);
+        }
     }
 }
 
