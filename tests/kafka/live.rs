@@ -2,10 +2,10 @@
 
 use crate::broker::Broker;
 use crate::place::Place;
-use crate::run::{ADMIN, Book, Running, WELL, health, sums};
+use crate::run::{ADMIN, Book, PATIENCE, Running, WELL, health, sums};
 use std::io::Read;
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const WATERMARK: &str = "
 options = { \"topic.metadata.refresh.interval.ms\" = 500 }
@@ -73,8 +73,13 @@ fn a_partition_that_comes_back_late_is_late_and_loses_nothing() {
     // Partition 1 falls silent, and the other goes on alone.
     put(broker, "returns", "push", &[(0, base - 5_000)]);
     run.until("a silent partition is idle", || place.count("first") == 2);
-    run.signal("-USR1");
-    run.hear("held by source `in`, by its partition `returns/0`");
+    // A process that has just stood still doubts for a moment that the other one is silent.
+    let (held, since) = ("held by source `in`, by its partition `returns/0`", Instant::now());
+    while !run.said.contains(held) {
+        assert!(since.elapsed() < PATIENCE, "{}", run.said);
+        run.signal("-USR1");
+        run.listen(Duration::from_millis(200));
+    }
     put(broker, "returns", "back", &[(1, base - 15_000), (1, base - 4_000)]);
     run.until("what is late counts", || place.count("back") == 1);
     put(broker, "returns", "push", &[(0, base + 4_000), (1, base + 4_000)]);
